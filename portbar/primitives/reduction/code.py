@@ -7,7 +7,17 @@ from typing import Any
 
 from portbar.primitives.reduction.loops import Reduction, ReductionLoop
 from portbar.primitives.reduction.operators import BuiltIn, Operator
-from portbar.primitives.reduction.types import Array, Indexed, Scalar, Struct, Type, declaration, scalars_in, structs_in
+from portbar.primitives.reduction.types import (
+    Array,
+    Indexed,
+    Scalar,
+    Struct,
+    Type,
+    declaration,
+    each_part,
+    scalars_in,
+    structs_in,
+)
 
 
 def structs(loops: tuple[ReductionLoop, ...]) -> tuple[Struct, ...]:
@@ -22,8 +32,7 @@ def struct_lines(struct: Struct) -> list[str]:
 
 def indexed(loops: tuple[ReductionLoop, ...]) -> tuple[str, ...]:
     """The scalar types for which values with an index are needed."""
-    kinds = [_element(kind) for loop in loops for kind in loop.types.values()]
-    return tuple(sorted({kind.part.c for kind in kinds if isinstance(kind, Indexed)}))
+    return tuple(sorted({part.part.c for loop in loops for *_, part in parts(loop) if isinstance(part, Indexed)}))
 
 
 def scalar_names(loops: tuple[ReductionLoop, ...]) -> set[str]:
@@ -35,26 +44,6 @@ def extensions_for(kinds: Sequence[Type]) -> tuple[str, ...]:
     """Extensions that types need."""
     names = {scalar.c for kind in kinds for scalar in scalars_in(kind)}
     return tuple(extension for name, extension in (("double", "cl_khr_fp64"), ("half", "cl_khr_fp16")) if name in names)
-
-
-def _element(kind: Type) -> Type:
-    """The type of an array's elements; any other type itself."""
-    return kind.element if isinstance(kind, Array) else kind
-
-
-def each_part(kind: Type, depth: int = 0) -> Iterator[tuple[str, str, Type]]:
-    """Loop heads, the path to a part, and the part's type, for each part of a value that an operator takes whole."""
-    if isinstance(kind, Array):
-        i = f"i{depth}"
-        head = f"for (uint {i} = 0; {i} < {kind.count}u; ++{i}) "
-        for inner, path, part in each_part(kind.element, depth + 1):
-            yield head + inner, f"[{i}]{path}", part
-    elif isinstance(kind, Struct):
-        for name, member in kind.members:
-            for inner, path, part in each_part(member, depth):
-                yield inner, f".{name}{path}", part
-    else:
-        yield "", "", kind
 
 
 def literal(value: Any) -> str:
@@ -88,13 +77,20 @@ def neutral(kind: Type, op: BuiltIn | Operator, given: str | None = None) -> str
     return f"    return {op.neutral(kind)};"
 
 
-def parts(reduction: Reduction, kind: Type) -> list[tuple[str, str, Type]]:
+def _parts_of(reduction: Reduction, kind: Type) -> list[tuple[str, str, Type]]:
     """As the operator sees a field: every element of an array for an `Operator`, every number for a built-in one."""
     if isinstance(reduction.operator, BuiltIn):
         return list(each_part(kind))
     if isinstance(kind, Array):
         return [(f"for (uint i0 = 0; i0 < {kind.count}u; ++i0) ", "[i0]", kind.element)]
     return [("", "", kind)]
+
+
+def parts(loop: ReductionLoop) -> Iterator[tuple[str, str, str, Type]]:
+    """Field, loop heads, path and type of each part of a loop's local object, as the fields' operators see them."""
+    for name, reduction in loop.fields.items():
+        for head, path, part in _parts_of(reduction, loop.types[name]):
+            yield name, head, f"{name}{path}", part
 
 
 def custom(loop: ReductionLoop) -> Iterator[tuple[str, str, str, str, str]]:
@@ -108,12 +104,10 @@ def custom(loop: ReductionLoop) -> Iterator[tuple[str, str, str, str, str]]:
 
 def combine_lines(loop: ReductionLoop, into: str, a: str, b: str) -> list[str]:
     """Statements that make `into` of the local objects `a` and `b`."""
-    lines = []
-    for name, reduction in loop.fields.items():
-        for head, path, part in parts(reduction, loop.types[name]):
-            x, y = f"{a}.{name}{path}", f"{b}.{name}{path}"
-            lines.append(f"{head}{into}.{name}{path} = {_field_combined(loop, name, part, x, y)};")
-    return lines
+    return [
+        f"{head}{into}.{path} = {_field_combined(loop, name, part, f'{a}.{path}', f'{b}.{path}')};"
+        for name, head, path, part in parts(loop)
+    ]
 
 
 def _field_combined(loop: ReductionLoop, name: str, part: Type, x: str, y: str) -> str:
@@ -127,11 +121,10 @@ def _field_combined(loop: ReductionLoop, name: str, part: Type, x: str, y: str) 
 def neutral_lines(loop: ReductionLoop, into: str) -> list[str]:
     """Statements that make `into` the neutral element of each field."""
     lines = []
-    for name, reduction in loop.fields.items():
-        op = reduction.operator
-        for head, path, part in parts(reduction, loop.types[name]):
-            value = op.neutral(part) if isinstance(op, BuiltIn) else f"portbar_neutral_{loop.name}_{name}()"
-            lines.append(f"{head}{into}.{name}{path} = {value};")
+    for name, head, path, part in parts(loop):
+        op = loop.fields[name].operator
+        value = op.neutral(part) if isinstance(op, BuiltIn) else f"portbar_neutral_{loop.name}_{name}()"
+        lines.append(f"{head}{into}.{path} = {value};")
     return lines
 
 
@@ -150,7 +143,7 @@ def atomic_lines(loop: ReductionLoop, offered: tuple[str, ...]) -> list[str] | N
         op = reduction.operator
         kind = loop.types[name]
         lines.append(f"if (results.{name} != 0)" + " {")
-        for head, path, part in parts(reduction, kind):
+        for head, path, part in _parts_of(reduction, kind):
             # Atomics of 8 and 16 bits touch the 32 bits around them, which may not be the receiver's.
             if not isinstance(part, Scalar) or part.c not in offered or part.bits < 32:
                 return None

@@ -92,13 +92,10 @@ def _is_symmetric(loop: ReductionLoop) -> bool:
 
     Products of complex numbers need not be where multiplications and additions are fused.
     """
-    for name, reduction in loop.fields.items():
-        op = reduction.operator
-        if not isinstance(op, BuiltIn):
-            return False
-        if op.on_complex and any(isinstance(part, Complex) for _, _, part in parts(reduction, loop.types[name])):
-            return False
-    return True
+    return all(
+        isinstance(op := loop.fields[name].operator, BuiltIn) and not (op.on_complex and isinstance(part, Complex))
+        for name, _, _, part in parts(loop)
+    )
 
 
 def form_of(loop: ReductionLoop, *, keeps: bool = False) -> Form:
@@ -119,9 +116,7 @@ def form_of(loop: ReductionLoop, *, keeps: bool = False) -> Form:
 
 def _prepare_lines(loop: ReductionLoop) -> Iterator[str]:
     """Statements that make true logical values of the fields of `x` that are combined as such."""
-    for name, reduction in loop.fields.items():
-        op = reduction.operator
+    for name, head, path, part in parts(loop):
+        op = loop.fields[name].operator
         if isinstance(op, BuiltIn) and op.is_logical:
-            for head, path, part in parts(reduction, loop.types[name]):
-                place = f"x.{name}{path}"
-                yield f"{head}{place} = {op.combine(part, op.neutral(part), place)};"
+            yield f"{head}x.{path} = {op.combine(part, op.neutral(part), f'x.{path}')};"

@@ -18,7 +18,7 @@ from portbar.primitives.reduction.types import (
     Struct,
     Type,
     array_of,
-    parts_in,
+    each_part,
     scalars_in,
     structs_in,
     type_of,
@@ -103,7 +103,7 @@ class Reduction:
                     symbol = self.operator.symbol
                     raise Error(f"operator {symbol!r} selects one of many numbers and does not support {self.dtype}")
                 element = Indexed(element)
-            for part in parts_in(element):
+            for _, _, part in each_part(element):
                 self._check_part(self.operator, part)
         return array_of(element, self.shape)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from collections.abc import Iterator
@@ -116,7 +115,9 @@ class Vector(_InMemory):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The NumPy type, of `pyopencl.cltypes`; that of a vector of 3 takes the room of 4."""
-        return _vector_dtypes()[self.part, self.count]
+        from pyopencl import cltypes  # noqa: PLC0415 (PyOpenCL is what must stay out of import time)
+
+        return cltypes.vec_types[self.part.dtype, self.count]
 
 
 @dataclass(frozen=True)
@@ -227,9 +228,11 @@ def type_of(dtype: Any, name: str) -> Type:
         return _BY_DTYPE[given]
     if given in (np.complex64, np.complex128):
         return Complex(_BY_DTYPE[np.dtype(np.float32 if given == np.complex64 else np.float64)])
-    for (part, count), vector in _vector_dtypes().items():
-        if given == vector:
-            return Vector(part, count)
+    from pyopencl import cltypes  # noqa: PLC0415 (the same; scalars need no PyOpenCL)
+
+    if given in cltypes.vec_type_to_scalar_and_count:
+        part, count = cltypes.vec_type_to_scalar_and_count[given]
+        return Vector(_BY_DTYPE[part], count)
     if given.names:
         return _struct_of(given, name)
     raise Error(
@@ -273,20 +276,24 @@ def array_of(kind: Type, shape: Any) -> Type:
     return Array(kind, count)
 
 
-def parts_in(kind: Type) -> Iterator[Scalar | Complex | Vector | Indexed]:
-    """Every part of a type that a built-in operator takes whole."""
+def each_part(kind: Type, depth: int = 0) -> Iterator[tuple[str, str, Scalar | Complex | Vector | Indexed]]:
+    """Loop heads, the path to a part, and the part's type, for each part of a value that an operator takes whole."""
     if isinstance(kind, Array):
-        yield from parts_in(kind.element)
+        i = f"i{depth}"
+        head = f"for (uint {i} = 0; {i} < {kind.count}u; ++{i}) "
+        for inner, path, part in each_part(kind.element, depth + 1):
+            yield head + inner, f"[{i}]{path}", part
     elif isinstance(kind, Struct):
-        for _, member in kind.members:
-            yield from parts_in(member)
+        for name, member in kind.members:
+            for inner, path, part in each_part(member, depth):
+                yield inner, f".{name}{path}", part
     else:
-        yield kind
+        yield "", "", kind
 
 
 def scalars_in(kind: Type) -> Iterator[Scalar]:
     """Every scalar that a type is made of."""
-    for part in parts_in(kind):
+    for _, _, part in each_part(kind):
         yield part if isinstance(part, Scalar) else part.part
 
 
@@ -307,19 +314,6 @@ def declaration(kind: Type, name: str) -> str:
         counts += f"[{kind.count}]"
         kind = kind.element
     return f"{kind.c} {name}{counts}"
-
-
-@functools.cache
-def _vector_dtypes() -> dict[tuple[Scalar, int], np.dtype[Any]]:
-    # Imported late: PyOpenCL is what must stay out of import time.
-    from pyopencl import cltypes  # noqa: PLC0415
-
-    return {
-        (scalar, count): getattr(cltypes, f"{scalar.c}{count}")
-        for scalar in SCALARS
-        if scalar.c != "half"
-        for count in (2, 3, 4, 8, 16)
-    }
 
 
 def _registered_name(dtype: np.dtype[Any]) -> str | None:
