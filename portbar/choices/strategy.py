@@ -82,10 +82,9 @@ def _checked(overrides: Mapping[str, str]) -> dict[str, str]:
 
 
 def _pause(atomics: AtomicsVariant, findings: Findings | None) -> str:
-    own = atomics.pause(findings)
     # Findings may come from another machine, by the vendor matrix; inline assembly must suit this one.
     x86 = findings is not None and findings.builds.get("x86_pause") and platform.machine() in {"x86_64", "AMD64"}
-    return "x86_pause" if own == "none" and x86 else own
+    return "x86_pause" if atomics.pause == "none" and x86 else atomics.pause
 
 
 def _tuning(facts: DeviceFacts, findings: Findings, atomics: AtomicsVariant) -> Tuning:
@@ -216,8 +215,8 @@ def choose(
         std=std,
         pause=_pause(variant, findings),
         yield_by=_yield_by(known),
-        acquire_polls=variant.polls_acquire(facts),
-        rolled_polls=variant.rolls_polls(facts),
+        acquire_polls=variant.polls_acquire and is_cpu,
+        rolled_polls=not is_cpu,
         volatile_polls=variant.polls_volatile(facts, known.builds),
         tests_are_rounds=is_cpu and profile.loop_limit is None,
         loops_in_pieces=is_cpu,

@@ -37,13 +37,6 @@ class _C11(AtomicsVariant):
     def promise(self, facts: DeviceFacts) -> str:
         return "the device claims acquire and release at device scope" if self.claimed(facts) else ""
 
-    def polls_acquire(self, facts: DeviceFacts) -> bool:
-        # Where work-groups are threads of the host, they are plain loads.
-        return "CPU" in facts.type
-
-    def has_generic_pointers(self, findings: Findings | None) -> bool:
-        return findings is not None and findings.builds.get("generic_address_space", False)
-
     def lacks_seq_cst(self, facts: DeviceFacts, findings: Findings | None) -> str:
         claimed = facts.atomic_memory_capabilities
         shown = findings is not None and findings.litmus.get(self.name, "").startswith("pass")
@@ -73,4 +66,6 @@ VARIANT: Final = _C11(
     seq_cst="the same",
     template="backend/c11/atomics.mako",
     standards=("CL3.0", "CL2.0"),
+    polls_acquire=True,
+    generic_pointers=True,
 )

@@ -13,10 +13,6 @@ class _Membar(AtomicsVariant):
     def lack(self, facts: DeviceFacts, findings: Findings | None) -> str:  # noqa: ARG002
         return "" if facts.compute_capability else "no PTX"
 
-    def adds(self, kind: str, probe: str, facts: DeviceFacts, findings: Findings | None) -> bool:  # noqa: ARG002
-        # PTX ISA: atom.add.f64 requires sm_60.
-        return kind != "double" or facts.compute_capability >= 60
-
 
 VARIANT: Final = _Membar(
     "membar",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from portbar.device.facts import DeviceFacts
@@ -22,16 +21,6 @@ class _Ptx(AtomicsVariant):
     def promise(self, facts: DeviceFacts) -> str:  # noqa: ARG002
         return "the PTX memory model gives acquire and release at gpu scope"
 
-    def pause(self, findings: Findings | None) -> str:  # noqa: ARG002
-        return "nanosleep"
-
-    def has_one_way_fences(self, builds: Mapping[str, bool]) -> bool:
-        return builds.get("one_way_fences", False)
-
-    def adds(self, kind: str, probe: str, facts: DeviceFacts, findings: Findings | None) -> bool:  # noqa: ARG002
-        # PTX ISA: atom.add.f64 requires sm_60.
-        return kind != "double" or facts.compute_capability >= 60
-
 
 VARIANT: Final = _Ptx(
     "ptx",
@@ -42,5 +31,7 @@ VARIANT: Final = _Ptx(
     seq_cst="`fence.sc` before it, as libcu++ does",
     template="backend/ptx/atomics.mako",
     by_ptx=True,
+    orders_fences=True,
+    pause="nanosleep",
     waits_by_clock=True,
 )

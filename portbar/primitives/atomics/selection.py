@@ -47,17 +47,9 @@ def select(facts: DeviceFacts, findings: Findings | None, wanted: str | None, or
 
 
 def atomics_table(facts: DeviceFacts, findings: Findings | None, atomics: str, *, ordering: str = "") -> AtomicsTable:
-    """The features of one atomics strategy on a device.
+    """The features of one atomics strategy on a device; compile probes win over what the device reports.
 
-    Parameters
-    ----------
-    facts : DeviceFacts
-    findings : Findings or None
-        Compile probes win over what the device reports.
-    atomics : str
-        The strategy.
-    ordering : str
-        Why memory is ordered within a work-group only; empty where it is ordered throughout the device.
+    `ordering` says why memory is ordered within a work-group only; empty where it is ordered throughout the device.
     """
     variant = VARIANTS[atomics]
     builds = findings.builds if findings is not None else {}
@@ -97,7 +89,7 @@ def atomics_table(facts: DeviceFacts, findings: Findings | None, atomics: str, *
     if lacks_seq_cst := variant.lacks_seq_cst(facts, findings):
         refused["seq_cst"] = lacks_seq_cst
     spaces = ["global", "local"]
-    if variant.has_generic_pointers(findings):
+    if variant.generic_pointers and builds.get("generic_address_space"):
         spaces.append("generic")
     return AtomicsTable(
         types=tuple(kind.name for kind in TYPES if kind.name in types),

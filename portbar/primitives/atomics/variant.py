@@ -34,6 +34,14 @@ class AtomicsVariant(Variant):
     #: Whether it is inline PTX: only NVIDIA's compiler may be given it, and it has instructions for loads and stores of 8 and
     #: 16 bits and for increments that wrap.
     by_ptx: bool = False
+    #: Whether acquire loads are plain loads on the host's processor, so that waits poll by them there.
+    polls_acquire: bool = False
+    #: Whether operations take pointers to the generic address space, where a probe compiled those.
+    generic_pointers: bool = False
+    #: Whether its fences have orders of their own, where a probe compiled them.
+    orders_fences: bool = False
+    #: A pause that comes with it, as in `Capabilities.pause`.
+    pause: str = "none"
     #: Whether waits at barriers between work-groups are timed by the device's clock, which measured numbers tune.
     waits_by_clock: bool = False
     #: Whether the fences of a loop of compare-exchanges are placed around it.
@@ -100,30 +108,14 @@ class AtomicsVariant(Variant):
 
     # Its features.
 
-    def pause(self, findings: Findings | None) -> str:  # noqa: ARG002
-        """A pause that comes with it, as in `Capabilities.pause`."""
-        return "none"
-
-    def polls_acquire(self, facts: DeviceFacts) -> bool:  # noqa: ARG002
-        """Whether waits poll by acquire loads, which cost no more than others."""
-        return False
-
-    def rolls_polls(self, facts: DeviceFacts) -> bool:
-        """Whether loops of polls hide their length from the compiler."""
-        return "CPU" not in facts.type
-
     def polls_volatile(self, facts: DeviceFacts, builds: Mapping[str, bool]) -> bool:
         """Whether waits poll with volatile loads: where atomic loads write and the probe of volatile ones passed."""
         writes = self.loads_write or quirks.has_effect(quirks.LOADS_WRITE, facts)
         return writes and "CPU" not in facts.type and builds.get("volatile_polls", False)
 
-    def has_one_way_fences(self, builds: Mapping[str, bool]) -> bool:  # noqa: ARG002
+    def has_one_way_fences(self, builds: Mapping[str, bool]) -> bool:
         """Whether one-way fences (acquire or release alone) are available."""
-        return False
-
-    def has_generic_pointers(self, findings: Findings | None) -> bool:  # noqa: ARG002
-        """Whether operations take pointers to the generic address space."""
-        return False
+        return self.orders_fences and builds.get("one_way_fences", False)
 
     def lacks_seq_cst(self, facts: DeviceFacts, findings: Findings | None) -> str:  # noqa: ARG002
         """Why seq_cst is refused; empty where it holds."""
@@ -131,7 +123,8 @@ class AtomicsVariant(Variant):
 
     def adds(self, kind: str, probe: str, facts: DeviceFacts, findings: Findings | None) -> bool:  # noqa: ARG002
         """Whether the device has an addition of its own for a float type; `probe` is that of OpenCL C's."""
-        return False
+        # PTX ISA: atom.add.f64 requires sm_60.
+        return self.by_ptx and (kind != "double" or facts.compute_capability >= 60)
 
     # Its text.
 

@@ -119,8 +119,8 @@ class Probes(CompileProbes):
             max_groups_reason="loops may be cut short" if self._may_cut_loops else "",
             capabilities=Capabilities(
                 std=self.std(atomics),
-                acquire_polls=variant.polls_acquire(self.facts),
-                rolled_polls=variant.rolls_polls(self.facts),
+                acquire_polls=variant.polls_acquire and "CPU" in self.facts.type,
+                rolled_polls="CPU" not in self.facts.type,
                 volatile_polls=variant.polls_volatile(self.facts, self.known.builds),
                 one_way_fences=variant.has_one_way_fences(self.known.builds),
             ),
