@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from portbar.choices.profile import describe
 from portbar.choices.strategy import choose
 from portbar.choices.timing import is_time
-from portbar.device import matrix
 from portbar.device.costs import Costs, known_costs
 from portbar.device.facts import DeviceFacts
 from portbar.errors import LaunchError, RecordError
@@ -133,8 +132,7 @@ def advise(
     """
     _check(work_per_iteration, groups, iterations, local_size)
     facts, costs, one_group = _of_record(device) if isinstance(device, str) else _of_device(device)
-    on_host = matrix.is_host_processor(facts)
-    size = local_size or (costs.local_sizes[0] if on_host else costs.nearest_size(_USUAL))
+    size = local_size or (costs.local_sizes[0] if "CPU" in facts.type else costs.nearest_size(_USUAL))
     most = 1 if one_group else costs.most_groups(size)
     if groups is not None and groups > most:
         because = f": {one_group}" if one_group else ""

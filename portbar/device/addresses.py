@@ -103,18 +103,10 @@ def address_of(device: cl.Device) -> DeviceAddress:
 
 
 def select_devices(patterns: Sequence[str]) -> list[tuple[DeviceAddress, cl.Device]]:
-    """Return the devices that a user asked for, each once, in the order of the patterns.
+    """Return the devices that a user asked for, each once, in the order of the patterns; all devices without any.
 
-    Parameters
-    ----------
-    patterns : sequence of str
-        ``"1:0"`` is the first device of the second platform. Anything else is a part, in any case, of
-        "PLATFORM VERSION" or of a device's name. No pattern at all means all devices.
-
-    Raises
-    ------
-    DeviceError
-        A pattern matches nothing; the message lists what there is.
+    ``"1:0"`` is the first device of the second platform. Anything else is a part, in any case, of "PLATFORM VERSION" or of a
+    device's name. `DeviceError` if a pattern matches nothing; the message lists what there is.
     """
     if isinstance(patterns, str):
         raise TypeError("select_devices requires a sequence of patterns, not one string")

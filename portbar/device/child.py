@@ -75,21 +75,10 @@ def run_task(
 ) -> ChildResult:
     """Run a function in a new interpreter and return what became of it; its failures raise nothing here.
 
-    Parameters
-    ----------
-    task : str
-        ``"module:function"``; the function takes the payload and returns a JSON value.
-    payload : dict
-        A JSON object.
-    timeout : float
-        Seconds until the child and all that it started are killed.
-    env : mapping of str to str, optional
-        Variables to set in the child beyond those of this process.
-    on_progress : callable, optional
-        Called in this thread with each report as it comes. If it raises, the child is killed.
-    stop : threading.Event, optional
-        Once it is set, the child is killed within a quarter of a second and this raises KeyboardInterrupt: Ctrl-C reaches the
-        main thread only.
+    `task` is ``"module:function"``; the function takes the payload, a JSON object, and returns a JSON value. After `timeout`
+    seconds the child and all that it started are killed. `env` is set in the child beyond the variables of this process.
+    `on_progress` is called in this thread with each report as it comes; if it raises, the child is killed. Once `stop` is set,
+    the child is killed within a quarter of a second and this raises KeyboardInterrupt: Ctrl-C reaches the main thread only.
     """
     # Before the child starts: a payload that is not JSON is the caller's mistake, not the task's.
     request = json.dumps({"task": task, "payload": payload, "limit": timeout, "parent": os.getpid()})

@@ -159,7 +159,7 @@ def architecture(machine: str | None) -> str:
 def facts(device: cl.Device) -> DeviceFacts:
     """Return what a device reports. No answer of a driver raises: it costs the one fact."""
     listed = ask(device, "EXTENSIONS")
-    extensions = _words(listed)
+    extensions = tuple(sorted(set(plain_text(listed, _LONGEST_LIST).split())))
     features = _version_names(ask(device, "OPENCL_C_FEATURES"))
     progress = _integer(ask(device, "SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS"))
     sizes = ask(device, "MAX_WORK_ITEM_SIZES")
@@ -226,10 +226,6 @@ def device_key(facts: DeviceFacts) -> str:
 
 def _integer(value: object) -> int | None:
     return int(value) if isinstance(value, int) else None
-
-
-def _words(value: object) -> tuple[str, ...]:
-    return tuple(sorted(set(plain_text(value, _LONGEST_LIST).split())))
 
 
 def _version_names(value: object) -> tuple[str, ...]:

@@ -124,14 +124,10 @@ def _by_name(kind: type[T], value: Any, field: str) -> dict[str, T]:
 def _table_entry(*entry: Any) -> tuple[int, int, str]:
     """Read an entry of a barrier table; older ones have no local size and were measured with few work-items."""
     local_size, groups, name = entry if len(entry) == 3 else (1, *entry)
-    return count(local_size, _MOST_GROUPS), count(groups, _MOST_GROUPS), _algorithm(name)
-
-
-def _algorithm(value: Any) -> str:
-    """A barrier algorithm's name; whether there is such a one, and may be chosen by a table, is for who chooses."""
-    if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise ValueError(f"{value!r} is not the name of a barrier algorithm")
-    return value
+    # Whether there is an algorithm of that name, and may be chosen by a table, is for who chooses.
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is not the name of a barrier algorithm")
+    return count(local_size, _MOST_GROUPS), count(groups, _MOST_GROUPS), name
 
 
 def _optional_count(value: Any, most: int, least: int = 0) -> int | None:

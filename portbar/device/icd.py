@@ -98,17 +98,8 @@ def wheel_runtimes() -> list[WheelRuntime]:
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables to add to an environment so that a loader started in it sees every runtime.
 
-    Parameters
-    ----------
-    environ : mapping of str to str
-        The environment that will be added to, such as `os.environ`.
-
-    Returns
-    -------
-    dict of str to str
-        Empty where the user has chosen (`OCL_ICD_VENDORS`, `OCL_ICD_FILENAMES` or `OPENCL_VENDOR_PATH` is
-        set), or where the system's folder already names everything that is installed. In both cases files
-        that `leave_out` named are still left out.
+    Empty where the user has chosen (`OCL_ICD_VENDORS`, `OCL_ICD_FILENAMES` or `OPENCL_VENDOR_PATH` is set), or where the
+    system's folder already names everything that is installed. In both cases files that `leave_out` named are still left out.
     """
     files = vendor_files(environ)
     kept = [file for file in files if file.path not in _left_out]

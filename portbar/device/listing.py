@@ -64,21 +64,10 @@ class Listing:
 def look(limit: float = LIMIT_S, say: Callable[[str], None] | None = None) -> Listing:
     """List devices; find and report a driver that hangs or aborts meanwhile, and load it no more.
 
-    It is left out by this process, unless that has listed platforms before, and by all children.
-
-    Parameters
-    ----------
-    limit : float
-        Seconds after which drivers count as hanging.
-    say : callable, optional
-        Called with a sentence where the search for a faulty driver makes this take longer.
-
-    Raises
-    ------
-    DeviceError
-        The loader fails without any ICD file, too, or it fails in different ways from one time to the next.
-    ImportError
-        PyOpenCL cannot be imported.
+    It is left out by this process, unless that has listed platforms before, and by all children. Drivers count as hanging
+    after `limit` seconds. `say` is called with a sentence where the search for a faulty driver makes this take longer.
+    `DeviceError` if the loader fails without any ICD file, too, or in different ways from one time to the next. `ImportError`
+    if PyOpenCL cannot be imported.
     """
     listing, reason = _try({}, limit)
     if listing is not None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from itertools import zip_longest
 from typing import Any, Final
 
 from portbar.device.facts import DeviceFacts, architecture, host_architecture
@@ -62,11 +63,6 @@ def version_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
-def is_host_processor(facts: DeviceFacts) -> bool:
-    """Whether a device is the machine's own processor, as a software renderer or a simulator is."""
-    return "CPU" in facts.type
-
-
 def _family(facts: DeviceFacts) -> tuple[Any, ...]:
     """Return the properties that two devices must share for one's findings to apply to the other.
 
@@ -79,9 +75,7 @@ def _family(facts: DeviceFacts) -> tuple[Any, ...]:
 
 
 def _distance(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    width = max(len(one), len(other))
-    padded = [numbers + (0,) * (width - len(numbers)) for numbers in (one, other)]
-    return tuple(abs(a - b) for a, b in zip(*padded, strict=True))
+    return tuple(abs(a - b) for a, b in zip_longest(one, other, fillvalue=0))
 
 
 def neighbour(facts: DeviceFacts) -> tuple[str, DeviceFacts, Findings] | None:
@@ -90,7 +84,7 @@ def neighbour(facts: DeviceFacts) -> tuple[str, DeviceFacts, Findings] | None:
     Similar means the nearest compute capability, then number of compute units, then driver. Such a record lends numbers that
     cost or save time, nothing that decides what is correct.
     """
-    if is_host_processor(facts):
+    if "CPU" in facts.type:
         return None
     mine = version_numbers(facts.driver_version)
     alike = [
@@ -103,7 +97,7 @@ def neighbour(facts: DeviceFacts) -> tuple[str, DeviceFacts, Findings] | None:
             findings,
         )
         for name, other, _, findings in _records()
-        if other.platform_name == facts.platform_name and not is_host_processor(other) and findings.tuning is not None
+        if other.platform_name == facts.platform_name and "CPU" not in other.type and findings.tuning is not None
     ]
     best = min(alike, key=lambda entry: entry[:4], default=None)
     return None if best is None else best[3:]
@@ -137,15 +131,10 @@ def nearest(facts: DeviceFacts, host: str | None = None) -> Findings | None:
     Counts that depend on the machine (work-groups in flight) are kept only where the number of compute units agrees. A
     device that is the host's processor gets findings from the same architecture only: x86 keeps stores in order, and so
     passes tests that another architecture fails. Unless both architectures are known, no verdict on memory order is lent.
-
-    Parameters
-    ----------
-    facts : DeviceFacts
-    host : str, optional
-        The host's processor architecture; by default this machine's.
+    `host` is the host's architecture, by default this machine's.
     """
     host = host_architecture() if host is None else architecture(host)
-    on_host = is_host_processor(facts)
+    on_host = "CPU" in facts.type
     mine = version_numbers(facts.driver_version)
     family = _family(facts)
     best: tuple[tuple[bool, tuple[int, ...]], Known] | None = None

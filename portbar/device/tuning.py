@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -36,19 +36,15 @@ class WaitTuning:
     sleep_divisor: int = 4
     sleep_ns: int = 1000
 
-    def to_json(self) -> dict[str, Any]:
-        """A dict of JSON values; `from_json` gives an equal object back."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, value: Any) -> WaitTuning:
-        """Read what `to_json` wrote.
+        """Read what `dataclasses.asdict` made.
 
         `TypeError` or `ValueError` if a field is unknown, of the wrong type, or out of bounds.
         """
-        known = cls()
-        if not isinstance(value, dict) or not set(value) <= set(asdict(known)):
-            raise ValueError(f"tuning must have the fields {', '.join(asdict(known))}")
+        known = [field.name for field in fields(cls)]
+        if not isinstance(value, dict) or not set(value) <= set(known):
+            raise ValueError(f"tuning must have the fields {', '.join(known)}")
         read: dict[str, Any] = {}
         for name, found in value.items():
             if name in ("hold", "first_poll"):

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from portbar.device import child, icd, quirks
 from portbar.device.addresses import DeviceAddress, address_of
 from portbar.device.facts import DeviceFacts, device_key, facts
-from portbar.device.quirks.entry import Kernel
-from portbar.device.quirks.running import KERNELS_TASK
+from portbar.device.quirks.entry import KERNELS_TASK, Kernel
 from portbar.records import cache
 from portbar.records.plain import plain_text
 
@@ -72,19 +71,9 @@ class EmptyPlatform:
 def check(device: DeviceAddress | cl.Device, timeout: float = 20, *, refresh: bool = False) -> Usability:
     """Tell whether a device works, from the cache if it was checked before with this driver and this portbar.
 
-    Parameters
-    ----------
-    device : DeviceAddress or pyopencl.Device
-        The device; no kernel runs on it in this process.
-    timeout : float
-        Seconds for the child process, its start included.
-    refresh : bool
-        Check again even if the answer is known. A failure is believed for an hour in any case.
-
-    Raises
-    ------
-    DeviceError
-        The address leads to no device.
+    No kernel runs on it in this process. `timeout` is in seconds for the child process, its start included. With `refresh`,
+    check again even if the answer is known; a failure is believed for an hour in any case. `DeviceError` if the address leads
+    to no device.
     """
     address = device if isinstance(device, DeviceAddress) else address_of(device)
     reported = facts(address.resolve() if isinstance(device, DeviceAddress) else device)
@@ -160,7 +149,6 @@ def _check(
 
 
 def _judge(reported: DeviceFacts, result: child.ChildResult, size: int) -> Usability:
-    """Turn what became of the child into a verdict."""
     log = result.message
     if result.status == "ok":
         wrong = sum(found != right for found, right in zip(result.value, expected(size), strict=True))

@@ -53,12 +53,7 @@ def _query(platform: int) -> Callable[..., int] | None:
 def vendor_bound(queue: cl.CommandQueue, kernel: cl.Kernel, local_size: Sequence[int]) -> int | None:
     """Work-groups that the driver says it runs at once, by cl_intel_concurrent_dispatch; None without that extension.
 
-    Parameters
-    ----------
-    queue : pyopencl.CommandQueue
-    kernel : pyopencl.Kernel
-        With its arguments set, as some drivers need them.
-    local_size : tuple of int
+    Some drivers need the kernel's arguments set.
     """
     device = queue.device
     if _EXTENSION not in device.extensions.split():

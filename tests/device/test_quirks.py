@@ -28,8 +28,7 @@ from portbar.device.addresses import address_of
 from portbar.device.child import ChildResult
 from portbar.device.facts import DeviceFacts, device_key, facts
 from portbar.device.quirks import QUIRKS
-from portbar.device.quirks.entry import Kernel, Quirk, returns
-from portbar.device.quirks.running import run
+from portbar.device.quirks.entry import Kernel, Quirk, returns, run
 from tests.checkout import ROOT
 
 OF_DEVICES = [quirk for quirk in QUIRKS if quirk.platform]

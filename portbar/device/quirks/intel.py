@@ -5,13 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from portbar.device.child import ChildResult
-from portbar.device.facts import DeviceFacts
 from portbar.device.quirks import effects
 from portbar.device.quirks.entry import ABORTS, FAILS, Kernel, Quirk, ends, returns
-
-
-def _on_cpu(facts: DeviceFacts) -> bool:
-    return facts.platform_name.startswith("Intel") and "CPU" in facts.type
 
 
 def _hangs_at_the_bound(result: ChildResult, _symptom: str) -> bool:
@@ -70,7 +65,9 @@ kernel void meets(global uint *out)
 }
 """
 
-_quirk = partial(Quirk, where=_on_cpu, platform="Intel")
+_quirk = partial(
+    Quirk, where=lambda facts: facts.platform_name.startswith("Intel") and "CPU" in facts.type, platform="Intel"
+)
 
 ENTRIES = (
     Quirk(

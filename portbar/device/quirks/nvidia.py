@@ -5,14 +5,8 @@ from __future__ import annotations
 from functools import partial
 from itertools import pairwise
 
-from portbar.device.facts import DeviceFacts
 from portbar.device.quirks import effects
 from portbar.device.quirks.entry import FAILS, LINE_70, LINE_UNKNOWN, UNDERSTATES, Kernel, Quirk, ends, returns
-
-
-def _is_nvidia(facts: DeviceFacts) -> bool:
-    return facts.nvidia is not None
-
 
 _STARTS = """
 kernel void starts(global uint *out)
@@ -55,7 +49,7 @@ def _starts_together(times: list[int]) -> bool:
     return any(times) and max(later - earlier for earlier, later in pairwise(ordered)) <= 10_000
 
 
-_quirk = partial(Quirk, where=_is_nvidia, platform="CUDA")
+_quirk = partial(Quirk, where=lambda facts: facts.nvidia is not None, platform="CUDA")
 
 ENTRIES = (
     _quirk(
