@@ -15,7 +15,7 @@ import pyopencl as cl
 import pyopencl.array
 import pyopencl.cltypes
 
-from portbar.arrays.request import checked_arrays, element_type
+from portbar.arrays.request import checked_arrays, element_type, named
 from portbar.arrays.scan import Request, scanned
 from portbar.errors import Error
 from portbar.launching.arguments import check_queue
@@ -178,7 +178,7 @@ def _selected(
     dtype: Any = None,
 ) -> tuple[cl.array.Array, cl.Event]:
     """Scan with an output statement that also stores a count."""
-    first = next(iter(array.values())) if isinstance(array, Mapping) else array
+    first = next(iter(named(array).values()))
     if first.size:
         count = cl.array.Array(queue, (), np.int64, allocator=first.allocator)
     else:

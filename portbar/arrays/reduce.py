@@ -24,6 +24,7 @@ from portbar.arrays.request import (
     checked_arrays,
     checked_axis,
     input_arguments,
+    named,
     outputs_of,
     result_arrays,
     start_values,
@@ -108,13 +109,14 @@ def reduce(
     UnsupportedFeatureError
         The device lacks the type, or no atomics strategy is known to order memory between its work-groups.
     """
-    inputs: tuple[cl.array.Array, ...] = tuple(array.values()) if isinstance(array, Mapping) else (array,)
+    arrays = named(array)
+    inputs: tuple[cl.array.Array, ...] = tuple(arrays.values())
     known = known_of(
         _plans,
         lambda: (
             queue.int_ptr,
             tuple([(one.dtype, one.shape, one.strides, one.offset % _ALIGNMENT) for one in inputs]),
-            tuple(array) if isinstance(array, Mapping) else None,
+            tuple(arrays),
             op,
             tuple(map.items()) if isinstance(map, Mapping) else map,
             tuple(outputs.items()) if isinstance(outputs, Mapping) else None,
@@ -127,7 +129,6 @@ def reduce(
         ),
         lambda: _known(queue, array, op, map, outputs, axis, initial, dtype, deterministic, reproducible),
     )
-    arrays = dict(array) if isinstance(array, Mapping) else {"x": array}
     args = input_arguments(inputs, queue.context)
     results = result_arrays(queue, inputs, known.returned, out)
     starts = start_values(known.returned, initial)

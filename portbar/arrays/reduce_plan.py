@@ -66,7 +66,7 @@ def _layout(request: Request, shape: Shape, *, vectors: bool) -> Layout:
     """The layout for the widest element."""
     size = max(kind.size for _, kind in request.arrays)
     most = min(most_elements(kind) for _, kind in request.arrays) if vectors else 1
-    if any(out.is_ordered for out in request.outputs):
+    if not all(out.op.commutative for out in request.outputs):
         return Layout(replace(shape, loads=1, sets=1, strided=False), 1)
     return fixed_layout(shape, size, most=most) if request.fixed else layout_of(shape, size, most=most)
 

@@ -35,16 +35,18 @@ class Returned:
     names: tuple[str, ...] | None = None
 
 
+def named(array: Any) -> dict[str, Any]:
+    """What a call is given for its arrays, by their names in map expressions."""
+    return dict(array) if isinstance(array, Mapping) else {"x": array}
+
+
 def checked_arrays(array: Any) -> dict[str, cl.array.Array]:
-    """The arrays of a call by their names in map expressions."""
-    if isinstance(array, Mapping):
-        if not array:
-            raise LaunchError("the mapping holds no array: pass at least one")
-        arrays = dict(array)
-        for name in arrays:
-            check_name("an array", name)
-    else:
-        arrays = {"x": array}
+    """The arrays of a call as by `named`, checked."""
+    arrays: dict[str, cl.array.Array] = named(array)
+    if not arrays:
+        raise LaunchError("the mapping holds no array: pass at least one")
+    for name in arrays:
+        check_name("an array", name)
     for name, one in arrays.items():
         check_array(f"array {name!r}", one)
     first = next(iter(arrays.values()))
@@ -172,11 +174,13 @@ def outputs_of(
             reduction = Reduction(asked if asked is not None else _default_dtype(dtype, chosen), chosen)
         if reduction.shape is not None:
             raise Error(f"output {name!r} is an array, which only reductions inside kernels support; omit shape=")
+        # A structure that is the array's own has its name.
+        called = names[0] if np.dtype(reduction.dtype) == dtype else name
         expression = mapped.get(name) if isinstance(mapped, Mapping) else mapped
         made.append(
             Output(
                 name,
-                _result_type(name, reduction, names[0], dtype),
+                reduction.type_called(f"{called}_type"),
                 reduction.operator,
                 _expression(expression, names, neighbours=neighbours),
                 None if reduction.neutral is None else literal(reduction.neutral),
@@ -184,11 +188,6 @@ def outputs_of(
             )
         )
     return tuple(made)
-
-
-def _result_type(name: str, reduction: Reduction, array: str, dtype: np.dtype[Any]) -> Type:
-    """The type of a result; a structure that is the array's own has its name."""
-    return reduction.type_called(f"{array if np.dtype(reduction.dtype) == dtype else name}_type")
 
 
 def _default_dtype(dtype: np.dtype[Any], op: BuiltIn | Operator) -> Any:

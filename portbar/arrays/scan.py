@@ -28,6 +28,7 @@ from portbar.arrays.request import (
     check_memory,
     checked_arrays,
     input_arguments,
+    named,
     outputs_of,
     result_arrays,
     start_values,
@@ -179,15 +180,14 @@ def scanned(
     wait_for: Iterable[cl.Event] | None = None,
 ) -> Any:
     """Do what `scan` describes."""
-    inputs: tuple[cl.array.Array, ...] = tuple(array.values()) if isinstance(array, Mapping) else (array,)
-    names = tuple(array) if isinstance(array, Mapping) else None
+    arrays = named(array)
+    inputs: tuple[cl.array.Array, ...] = tuple(arrays.values())
     writes = request.output is None or out is not None
     known = known_of(
         _plans,
-        lambda: (queue.int_ptr, *map(_layout_key, inputs), names, request.key, initial is None, writes, TRIAL.get()),
+        lambda: (queue.int_ptr, *map(_layout_key, inputs), *arrays, request.key, initial is None, writes, TRIAL.get()),
         lambda: _known(queue, array, request, initial, writes=writes),
     )
-    arrays = dict(array) if isinstance(array, Mapping) else {"x": array}
     if request.segments is not None:
         arrays["segments"] = request.segments
         inputs = (*inputs, request.segments)

@@ -100,11 +100,6 @@ class Output:
     #: Whether the kernel is given an initial value.
     start: bool = False
 
-    @property
-    def is_ordered(self) -> bool:
-        """Whether values must be combined in their order."""
-        return not self.op.commutative
-
 
 @dataclass(frozen=True)
 class Lanes:
@@ -353,7 +348,7 @@ class Job(Source):
     @property
     def ordered(self) -> bool:
         """Whether an operator does not commute."""
-        return any(out.is_ordered for out in self.wanted)
+        return not all(out.op.commutative for out in self.wanted)
 
     @property
     def room(self) -> int:
