@@ -217,15 +217,8 @@ def _is_broken_by_argument_info(device: cl.Device, log: str) -> bool:
 def compile_program(context: cl.Context, device: cl.Device, text: str, options: Sequence[str]) -> cl.Program:
     """Compile `text` for `device`.
 
-    Raises
-    ------
-    BuildError
-        With the device, the options, the driver's log, the path of the rendered source, and a hint where one is known.
-
-    Warns
-    -----
-    pyopencl.CompilerWarning
-        The log has a warning; as PyOpenCL does, with the log itself where `PYOPENCL_COMPILER_OUTPUT=1`.
+    `BuildError` with the device, the options, the driver's log, the path of the rendered source, and a hint where one is
+    known. Warns as PyOpenCL does if the log has a warning: with the log itself where `PYOPENCL_COMPILER_OUTPUT=1`.
     """
     _import_invoker()
     program = _uncached(context, text)

@@ -18,7 +18,6 @@ from portbar.launching.resources import MOST_REGISTERS, VERBOSE
 from portbar.launching.states import States
 from portbar.primitives.backend import exchanged
 from portbar.primitives.headers import resolve_includes
-from portbar.primitives.reduction.header import scratch_bytes
 from portbar.primitives.reduction.loops import ReductionLoop
 from portbar.primitives.reduction.use import Use
 from portbar.primitives.scan import DeviceScan
@@ -27,32 +26,22 @@ from portbar.primitives.strategy import Strategy
 
 @dataclass(eq=False, repr=False)
 class CompiledProgram:
-    """A source with the choices that were made for each device; other attributes are as the parameters of `Program`.
-
-    Attributes
-    ----------
-    name : str
-        Of the source, in messages.
-    reduction_use : Use or None
-        What is used of portbar/reduction.h; None where the program does not include it.
-    profiles, strategies : mapping of pyopencl.Device to DeviceProfile, to Strategy
-    least_groups : int
-        Work-groups that each launch of a grid needs at the same time.
-    states : States
-        The state of launches in each queue.
-    """
+    """A source with the choices that were made for each device; most attributes are as the parameters of `Program`."""
 
     context: cl.Context
+    #: Of the source, in messages.
     name: str
     source: str
     options: tuple[str, ...]
     spin_limit: float
     isolate_build: bool
     reductions: tuple[ReductionLoop, ...]
+    #: What is used of portbar/reduction.h; None where the program does not include it.
     reduction_use: Use | None
     scans: tuple[DeviceScan, ...]
     profiles: Mapping[cl.Device, DeviceProfile]
     strategies: Mapping[cl.Device, Strategy]
+    #: Work-groups that each launch of a grid needs at the same time.
     least_groups: int
     registers: int | None = None
 
@@ -77,10 +66,6 @@ class CompiledProgram:
     def profile(self, device: cl.Device) -> DeviceProfile:
         """Return the profile of a device when the program was built."""
         return self.profiles[self._own(device)]
-
-    def reduction_bytes(self, device: cl.Device) -> int:
-        """Bytes of local memory that PORTBAR_REDUCTION_SCRATCH takes in a kernel of the program; 0 without reductions."""
-        return scratch_bytes(self.strategy(device), self.reduction_use) if self.reduction_use is not None else 0
 
     def rendered(self, device: cl.Device) -> str:
         """The OpenCL C that was compiled for a device."""
@@ -134,21 +119,7 @@ class CompiledProgram:
 
 
 class CompiledKernel:
-    """One kernel of a program: its parameters, and PyOpenCL's objects for it.
-
-    Attributes
-    ----------
-    program : CompiledProgram
-    name : str
-    hidden : Hidden or None
-        Its hidden parameters.
-    parameters : tuple of Parameter or None
-        The author's; None if the driver does not report them.
-    count : int
-        How many parameters of the author's there are.
-    exclusive : tuple of (int, int)
-        Places of parameters that must not get one buffer.
-    """
+    """One kernel of a program: its parameters, and PyOpenCL's objects for it."""
 
     def __init__(self, program: CompiledProgram, name: str) -> None:
         self.program, self.name = program, name
@@ -159,8 +130,9 @@ class CompiledKernel:
         self.hidden = hidden_of(name, program.source, parameters)
         skipped = Hidden.COUNT if self.hidden else 0
         self.count = handle.num_args - skipped
+        #: The author's; None if the driver does not report them.
         self.parameters = None if parameters is None else parameters[skipped:]
-        # Without a grid no work-group waits for what another one writes.
+        # Places of parameters that must not get one buffer. Without a grid no work-group waits for what another one writes.
         self.exclusive = exclusive_pairs(self.parameters or ()) if self.hidden is GRID else ()
 
     def handle(

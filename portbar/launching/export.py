@@ -171,7 +171,6 @@ def export(
 def _texts_of_sources(
     device: cl.Device, strategy: Strategy | Mapping[str, str] | None, sources: Sequence[Source]
 ) -> dict[str, str]:
-    """Every header's text for sources."""
     found = {name for source in sources for name in source.headers}
     included = [name for name in header_names() if f"portbar/{name}.h" in found]
     texts = {

@@ -78,10 +78,10 @@ class GangState(State):
         """Clear the words of all launches, and save those that may still be asked for; without blocking."""
         saved: list[cl.Event] = []
         found = [reference() for reference in self._launches if reference is not None]
-        if waiting := [launch for launch in found if launch is not None and not launch.is_saved]:
+        if waiting := [one for one in found if one is not None and one.words is None and one.copy is None]:
             copy = Copy(self.queue, self._memory, 0, LAUNCHES * self.words, self.order.after(None))
             for launch in waiting:
-                launch.keep_copy(copy)
+                launch.copy = copy
             saved = [copy.event]
         self.order.clear(self.queue, self.buffer, 4 * LAUNCHES * self.words, saved)
 
@@ -131,22 +131,15 @@ class GangState(State):
 class GangLaunch(Launch):
     """A launch of a kernel that reduces at gang level without a grid."""
 
+    #: Its words on the host, and the copy of all launches' words from before they were cleared.
+    words: Words | None = None
+    copy: Copy | None = None
+
     def __init__(self, event: cl.Event, label: tuple[str, str], gangs: GangState, place: int, groups: int) -> None:
         super().__init__(event, label)
         self._gangs = gangs
         self._place = place
         self._groups = groups
-        self._words: Words | None = None
-        self._copy: Copy | None = None
-
-    @property
-    def is_saved(self) -> bool:
-        """Whether the launch's words are on the host already, so that the device may reuse their place."""
-        return self._words is not None or self._copy is not None
-
-    def keep_copy(self, copy: Copy) -> None:
-        """Take over a copy of all launches' words."""
-        self._copy = copy
 
     def wait(self) -> None:
         """Wait until the launch is complete and its reductions are known to be.
@@ -155,10 +148,10 @@ class GangLaunch(Launch):
         or not by all work-groups, or a lock was not given back.
         """
         super().wait()
-        if self._words is None:
+        if self.words is None:
             words = self._gangs.read(self._place)
             # Another thread's launch may have cleared them meanwhile, and kept a copy before it did.
-            if self._copy is not None:
-                words = self._copy.read().reshape(LAUNCHES, -1)[self._place]
-            self._words = words
-        self._gangs.check(self._label, self._groups, self._words)
+            if self.copy is not None:
+                words = self.copy.read().reshape(LAUNCHES, -1)[self._place]
+            self.words = words
+        self._gangs.check(self._label, self._groups, self.words)

@@ -36,17 +36,16 @@ def try_build(device: cl.Device, text: str, options: Sequence[str]) -> None:
 
     Nothing is said of an ordinary refusal: the parent's build repeats it, with the driver's log.
     """
-    address = next((address for address, known in list_devices() if known == device), None)
-    if address is None:
-        # A sub-device, or one of a context that was made in another way.
-        parents = [address for address, known in list_devices() if known.name == device.name]
-        if len(parents) != 1:
-            raise DeviceError(
-                f"{device.name.strip()} is not among the platforms' devices, so no child process can compile for it; omit "
-                "isolate_build"
-            )
-        address = parents[0]
-    payload = {"address": address.to_json(), "text": text, "options": list(options)}
+    listed = list_devices()
+    own = [address for address, known in listed if known == device]
+    # A sub-device, or one of a context that was made in another way, has a name only.
+    addresses = own or [address for address, known in listed if known.name == device.name]
+    if len(addresses) != 1:
+        raise DeviceError(
+            f"{device.name.strip()} is not among the platforms' devices, so no child process can compile for it; omit "
+            "isolate_build"
+        )
+    payload = {"address": addresses[0].to_json(), "text": text, "options": list(options)}
     result = child.run_task(_TASK, payload, timeout=_LIMIT_S)
     if result.status in {"ok", "error"}:
         return

@@ -34,7 +34,7 @@ from portbar.launching.parameters import GANGS, GRID, SCAN
 from portbar.launching.plan import Plan
 from portbar.launching.planning import Planner
 from portbar.launching.resources import Resources, computed_bound, resources_in
-from portbar.launching.sizes import Shape, Size, as_size, checked_local_size, counted, most_groups, suggested
+from portbar.launching.sizes import Shape, Size, checked_local_size, counted, most_groups, suggested
 from portbar.primitives import layout
 
 #: Combinations of queue, sizes and local memory that are remembered for each kernel.
@@ -122,7 +122,7 @@ class Kernel:
         if num_groups is not None:
             num_groups = counted(self.name, "num_groups", num_groups)
         if max_groups is not None or items is not None:
-            most = self._most_groups(queue, global_size, local_size, num_groups, max_groups, items)
+            most = most_groups(self._compiled, queue, global_size, local_size, num_groups, max_groups, items)
         shape = (global_size, local_size, num_groups, most)
         if wait_for is None:
             known = self._latest
@@ -205,29 +205,6 @@ class Kernel:
                 self._remembered.clear()
             launch = fused(self._compiled, plan, types)
             self._remembered[key] = self._latest = Remembered(queue, shape, launch, types, plan.state)
-
-    def _most_groups(
-        self,
-        queue: cl.CommandQueue,
-        global_size: Sequence[int] | None,
-        local_size: Sequence[int] | None,
-        num_groups: int | None,
-        max_groups: int | None,
-        items: int | None,
-    ) -> int:
-        """Most work-groups of a launch, by what the caller gives."""
-        if not self.uses_grid:
-            what = "items" if max_groups is None else "max_groups"
-            raise LaunchError(
-                f"kernel {self.name!r} has no grid: {what} requires a kernel that takes PORTBAR_GRID_PARAM"
-            )
-        if local_size is None:
-            check_queue(queue)
-            local = checked_local_size(self._compiled, queue.device, None)
-        else:
-            local = as_size("local size", local_size)
-        fixed = "a global size" if global_size is not None else "num_groups" if num_groups is not None else ""
-        return most_groups(self.name, fixed, local, max_groups, items, self.program.least_groups)
 
     def occupancy(self, queue: cl.CommandQueue, local_size: Sequence[int], *args: Any) -> Occupancy:
         """Return how many work-groups of this kernel the queue's device runs concurrently.

@@ -104,13 +104,8 @@ def known_bound(profile: DeviceProfile) -> Occupancy | None:
 def measure(profile: DeviceProfile, dry_run: Callable[[int], int], most_runs: int = _RUNS) -> Occupancy:
     """Find the occupancy by launches that return right after discovery.
 
-    Parameters
-    ----------
-    profile : DeviceProfile
-    dry_run : callable
-        Launches the given number of work-groups and returns how many discovery found.
-    most_runs : int
-        Runs of which the largest counts, where none finds all that were launched and no two agree on the largest.
+    `dry_run` launches the given number of work-groups and returns how many discovery found. The largest of `most_runs`
+    counts, where none finds all that were launched and no two agree on the largest.
     """
     is_cpu, units = timing.is_cpu(profile), profile.facts.compute_units or 1
     launched = (_probed(profile) or units) if is_cpu else units * _GROUPS_PER_UNIT
@@ -162,7 +157,7 @@ class Occupancies:
 
         def dry_run(groups: int) -> int:
             with apart.lock:
-                state = apart.state(groups)
+                state = apart.state(apart.queue, groups)
                 return self.dry_run(apart.queue, strategy, local, groups, patience, args, state).num_groups
 
         start = time.monotonic()

@@ -181,7 +181,6 @@ class Program(CompiledProgram):
 
 
 def _devices(context: cl.Context, devices: Any) -> tuple[cl.Device, ...]:
-    """Return the devices to build for."""
     given = listed("devices", context.devices if devices is None else devices)
     if not given:
         raise DeviceError("devices= is empty; omit it to build for all devices of the context")
@@ -219,7 +218,6 @@ def _warn_of_short_loops(profile: DeviceProfile) -> None:
 
 
 def _required(names: Sequence[Any], headers: Sequence[str]) -> tuple[requirements.Required, ...]:
-    """Return the requirements of a program."""
     required = requirements.parse(names)
     for one in required:
         if str(one).startswith(requirements.SPLIT_BARRIER) and "portbar/split_barrier.h" not in headers:

@@ -13,6 +13,7 @@ from portbar.choices.timing import is_cpu, shortened
 from portbar.device import quirks
 from portbar.device.facts import DeviceFacts, ask
 from portbar.errors import LaunchError, UnsupportedFeatureError
+from portbar.launching.arguments import check_queue
 from portbar.launching.compiled import CompiledKernel
 from portbar.launching.parameters import GRID, SCAN, Parameter, bytes_of
 from portbar.primitives import layout
@@ -39,14 +40,6 @@ class Shape(NamedTuple):
 
 #: Work-items of a work-group on a GPU, unless the kernel's limit is below.
 _USUAL: Final = 256
-
-_NO_LIMIT: Final = 1 << 30
-
-#: Bytes of a CPU's cache line if the driver does not report it.
-_CACHE_LINE: Final = 64
-
-#: Bytes of an element if the driver does not report the kernel's parameters.
-_ELEMENT: Final = 4
 
 #: A program that names one of these may hand out work in steps of the whole grid.
 _STRIDES: Final = ("portbar_global_size", "portbar_num_groups", "get_global_size", "get_num_groups")
@@ -148,26 +141,41 @@ def explicit_groups(kernel: str, shape: Shape, local: Size) -> int | None:
     return groups
 
 
-def most_groups(kernel: str, fixed: str, local: Size, max_groups: Any, items: Any, least: int) -> int:
-    """Most work-groups of a launch, by the caller's `max_groups` and by the `items` to work on; None where not given.
-
-    At least `least`, which the program requires. `fixed` is what gives their number already, empty where nothing does.
-    """
+def most_groups(
+    kernel: CompiledKernel,
+    queue: cl.CommandQueue,
+    global_size: Sequence[int] | None,
+    local_size: Sequence[int] | None,
+    num_groups: int | None,
+    max_groups: Any,
+    items: Any,
+) -> int:
+    """Most work-groups of a launch, by the caller's `max_groups` and `items`; at least as many as the program requires."""
+    name, least = kernel.name, kernel.program.least_groups
+    if kernel.hidden is not GRID:
+        what = "items" if max_groups is None else "max_groups"
+        raise LaunchError(f"kernel {name!r} has no grid: {what} requires a kernel that takes PORTBAR_GRID_PARAM")
+    if local_size is None:
+        check_queue(queue)
+        local = checked_local_size(kernel, queue.device, None)
+    else:
+        local = as_size("local size", local_size)
+    fixed = "a global size" if global_size is not None else "num_groups" if num_groups is not None else ""
     for what, given in (("max_groups", max_groups), ("items", items)):
         if given is not None and fixed:
             raise LaunchError(
-                f"kernel {kernel!r}: pass {fixed} or {what}, not both: {what} applies only when portbar chooses the number of "
+                f"kernel {name!r}: pass {fixed} or {what}, not both: {what} applies only when portbar chooses the number of "
                 "work-groups"
             )
     most = layout.MAX_LAUNCHED_GROUPS
     if max_groups is not None:
-        most = min(most, counted(kernel, "max_groups", max_groups))
+        most = min(most, counted(name, "max_groups", max_groups))
         if most < least:
             raise LaunchError(
-                f"kernel {kernel!r}: max_groups is {most}, but its program requires groups>={least}: pass at least that"
+                f"kernel {name!r}: max_groups is {most}, but its program requires groups>={least}: pass at least that"
             )
     if items is not None:
-        most = min(most, max(least, -(-counted(kernel, "items", items) // math.prod(local))))
+        most = min(most, max(least, -(-counted(name, "items", items) // math.prod(local))))
     return most
 
 
@@ -189,7 +197,7 @@ def element_bytes(parameters: Iterable[Parameter] | None) -> int:
     """Bytes of the smallest element that a kernel's writable pointers lead to; 4 if the driver does not report them."""
     written = [parameter for parameter in parameters or () if parameter.access == "writable"]
     found = [bytes_of(parameter.type_name.removesuffix("*").rstrip()) for parameter in written]
-    return min(filter(None, found), default=_ELEMENT)
+    return min(filter(None, found), default=4)
 
 
 def suits_cpu(source: str, parameters: Iterable[Parameter] | None, cache_line: int) -> int:
@@ -198,10 +206,11 @@ def suits_cpu(source: str, parameters: Iterable[Parameter] | None, cache_line: i
     Such a thread runs the work-items one after the other between two barriers, so that one of them is enough. Where the
     program may hand out elements in turns to all work-items of the grid, a work-group takes as many neighbours as fill a
     line of the cache: with fewer, several threads write to each line; with more, the loop over work-items costs more.
+    A line has 64 bytes if the driver does not report it (0).
     """
     if not any(mentions(source, name) for name in _STRIDES):
         return 1
-    return max(1, (cache_line or _CACHE_LINE) // element_bytes(parameters))
+    return max(1, (cache_line or 64) // element_bytes(parameters))
 
 
 def suggested(kernel: CompiledKernel, device: cl.Device, scratch: int | None) -> Size:
@@ -212,7 +221,8 @@ def suggested(kernel: CompiledKernel, device: cl.Device, scratch: int | None) ->
         return required
     if scratch is not None and use is not None and use.exact:
         return (scratch,)
-    limit = min(largest(handle, device, profile.facts), scratch or _NO_LIMIT)
+    limit = largest(handle, device, profile.facts)
+    limit = min(limit, scratch or limit)
     # Where loops end early, more work-items leave each fewer turns.
     if is_cpu(profile) and profile.loop_limit is None:
         line = ask(device, "GLOBAL_MEM_CACHELINE_SIZE")

@@ -56,10 +56,6 @@ class State:
         """Leave the state to the launches that use it already."""
 
 
-def _no_launch() -> None:
-    """Stand for a reference to a launch where there was none."""
-
-
 @lru_cache(maxsize=4)
 def _initial_words(size: int, nonzero: tuple[tuple[int, int], ...]) -> Words:
     """Words of a new state, which most states of a process share: fresh pages of memory take as long as a launch."""
@@ -102,7 +98,7 @@ class QueueState(State):
         weakref.finalize(self, retire, self._memory, self.order.may_run)
         self._first_report = offsets["REPORTS"]
         #: For each place of a report, the launch that it belongs to, if anyone still refers to that.
-        self.reports: list[Callable[[], Reported | None]] = [_no_launch] * layout.REPORTS
+        self.reports: list[Callable[[], Reported | None]] = [lambda: None] * layout.REPORTS
         self._peers = _on_device[queue.device.int_ptr]
         self._own = weakref.ref(self.order, self._peers.discard)
         self._peers.add(self._own)
@@ -148,7 +144,8 @@ class QueueState(State):
         if launch.event.command_execution_status < 0:
             # It never ran, and nothing may wait for its event: the effect FAILED_WAITS_NEVER_END.
             return None
-        launch.report_copy = self._copy(self._report_at(epoch), layout.REPORT_WORDS, [launch.event])
+        first = self._report_at(epoch)
+        launch.report_copy = Copy(self.queue, self._memory, first, layout.REPORT_WORDS, [launch.event])
         return launch.report_copy.event
 
     def _save_trace(self) -> cl.Event | None:
@@ -164,12 +161,9 @@ class QueueState(State):
             # It may never run, and nothing may wait for the event of such a launch: the effect FAILED_WAITS_NEVER_END.
             launch.trace_lost = True
             return None
-        count = launch.groups * self.tracing.words
-        copy = launch.trace_copy = self._copy(self._first_trace, count, None if done else [launch.event])
+        count, wait_for = launch.groups * self.tracing.words, None if done else [launch.event]
+        copy = launch.trace_copy = Copy(self.queue, self._memory, self._first_trace, count, wait_for)
         return copy.event
-
-    def _copy(self, first: int, count: int, wait_for: Sequence[cl.Event] | None) -> Copy:
-        return Copy(self.queue, self._memory, first, count, wait_for)
 
     def note(self, epoch: int, launch: Reported, wait_for: Sequence[cl.Event] | None) -> None:
         """Note that a launch was enqueued; a weak reference, so that its report is saved before a later one overwrites it."""

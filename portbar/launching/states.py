@@ -54,13 +54,6 @@ class States:
 
     `wait_limit` gives the rounds of polls after which an atomic wait gives up in kernels without a grid, and `tracing` how
     launches on a device are traced.
-
-    Attributes
-    ----------
-    lock : threading.RLock
-        Guards the kernels' arguments and the states: clSetKernelArg and the enqueue that follows belong together.
-    grid, gang, scan : callable
-        Queue and number of work-groups -> the state of that queue for a kernel with such hidden parameters.
     """
 
     def __init__(
@@ -71,6 +64,7 @@ class States:
         wait_limit: Callable[[cl.Device], int],
         tracing: Callable[[cl.Device], Tracing | None],
     ) -> None:
+        #: Guards the kernels' arguments and the states: clSetKernelArg and the enqueue that follows belong together.
         self.lock = threading.RLock()
         more_words = None if use is None else lambda capacity: grid_extra_words(use, capacity)
         self.grid: _Recent[QueueState] = _Recent(
@@ -107,27 +101,17 @@ class States:
 
 
 class DryRuns:
-    """Where launches run that execute none of the author's code: a queue and a state, which the programs of a context share.
-
-    Attributes
-    ----------
-    lock : threading.RLock
-        Held from the launch until it has ended, so that measurements do not disturb each other.
-    queue : pyopencl.CommandQueue
-        Not the caller's, which may wait for an event that the caller sets later.
-    """
+    """Where launches run that execute none of the author's code: a queue and a state, which the programs of a context share."""
 
     def __init__(self, context: cl.Context, device: cl.Device) -> None:
+        #: Held from the launch until it has ended, so that measurements do not disturb each other.
         self.lock = threading.RLock()
+        #: Not the caller's, which may wait for an event that the caller sets later.
         self.queue = cl.CommandQueue(context, device)
-        self._state: QueueState | None = None
-
-    def state(self, groups: int) -> QueueState:
-        """The state for a launch of `groups` work-groups. The caller holds the lock."""
-        state = self._state
-        if state is None or groups > state.capacity or state.exhausted:
-            state = self._state = QueueState(self.queue, groups, previous=state)
-        return state
+        #: Queue and number of work-groups -> the state. The caller holds the lock.
+        self.state: _Recent[QueueState] = _Recent(
+            lambda queue, groups, previous: QueueState(queue, groups, previous=previous)
+        )
 
 
 #: Of each context; neither holds the context.
