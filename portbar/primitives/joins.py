@@ -137,7 +137,9 @@ class _Joiner:
     def _inside(self, made: Statement, *, later: bool) -> None:
         """Look through a statement; `later` says whether the work-group meets at a barrier after it."""
         if made.kind == "jump":
-            self._jump(made, later=later)
+            if self._is_kernel and made.word == "return" and not later:
+                self._edits.append((made.start, made.start + len("return"), f"goto {_LABEL}"))
+                self._has_label = True
         elif made.kind == "block":
             self._list(made.parts, later=later)
         elif made.kind == "loop":
@@ -205,11 +207,6 @@ class _Joiner:
     def _returns_after_a_barrier(self, made: Statement) -> bool:
         """Whether a statement that may return comes after a barrier: what precedes it is then copied for both cases."""
         return self._returns(made) and self._collective.search(self._code, self._begin, made.start) is not None
-
-    def _jump(self, made: Statement, *, later: bool) -> None:
-        if self._is_kernel and made.word == "return" and not later:
-            self._edits.append((made.start, made.start + len("return"), f"goto {_LABEL}"))
-            self._has_label = True
 
     def _loop(self, made: Statement, *, later: bool) -> None:
         part = made.parts[0]

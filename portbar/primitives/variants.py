@@ -34,12 +34,8 @@ V = TypeVar("V", bound=Variant)
 class Variants(Mapping[str, V], Generic[V]):
     """Name -> variant, in order of preference.
 
-    Parameters
-    ----------
-    package : str
-        Name of the package whose modules each have a `VARIANT`. They are imported at first use.
-    known : iterable of Variant, optional
-        Variants that need no module each, in place of those.
+    The modules of `package` each have a `VARIANT`; they are imported at first use. Variants that need no module each are
+    `known` in place of those.
     """
 
     #: How often variants of any primitive were added or removed. Texts from before may no longer be right.
@@ -99,20 +95,8 @@ def first_allowed(
 ) -> tuple[str, str]:
     """Name of the variant that is asked for, or of the first that is allowed, and the reason.
 
-    Parameters
-    ----------
-    variants : mapping of str to Variant
-        The last one is right on every device.
-    judge : callable
-        Whether a device can have a variant, and the reason either way.
-    asked : str or None
-    who : str
-        Device and primitive, for the message.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        The device cannot have the one that is asked for.
+    The last variant is right on every device. `judge` says whether a device can have one, and the reason either way. `who` is
+    device and primitive, for the message of the `UnsupportedFeatureError` if it cannot have the one that is asked for.
     """
     for name in variants if asked is None else (asked,):
         allowed, reason = judge(variants[name])

@@ -35,7 +35,6 @@ def written_out(texts: Sequence[str]) -> list[str]:
 
 @lru_cache(maxsize=32)
 def _macros(text: str) -> frozenset[_Macro]:
-    """Every definition of a macro."""
     return frozenset((made[1], made[2], _COMMENT.sub("", made[3]).strip()) for made in _DEFINITION.finditer(text))
 
 

@@ -43,22 +43,10 @@ _FLOAT_LITERAL: Final = re.compile(
 
 
 def pruned(texts: Sequence[str], source: str, options: Sequence[str] = ()) -> list[str]:
-    """Headers without what a program cannot reach.
+    """All headers that a program includes, without what it cannot reach; macros among its build options may reach some.
 
-    Parameters
-    ----------
-    texts : sequence of str
-        All headers that the program includes.
-    source : str
-        The author's source.
-    options : sequence of str, optional
-        Build options, whose macros may name something too.
-
-    Returns
-    -------
-    list of str
-        The headers as they were where the source may use what it does not name: where it includes files other than
-        portbar's, or makes names of pieces.
+    They are as they were where the source may use what it does not name: where it includes files other than
+    portbar's, or makes names of pieces.
     """
     # An option may be `-Dname=...`.
     given = [part for option in options for part in (option, option.replace("-D", " "))]

@@ -281,7 +281,6 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "rest_ns": strategy.tuning.rest_ns,
         "polls_per_round": layout.POLLS_PER_ROUND,
         "tests_in_round": 1 if strategy.capabilities.tests_are_rounds else layout.POLLS_PER_ROUND,
-        "traces": strategy.tracing is not None,
         **(strategy.tracing.context() if strategy.tracing is not None else {}),
         "status_open": fault.OPEN,
         **fault.context(FAULTS),

@@ -29,12 +29,7 @@ _NAMED: Final = re.compile(r"([A-Za-z_]\w*)\s*(\[[^][]*(?:\[[^][]*\][^][]*)*\])?
 class Declarations:
     """The types of a source's names, as far as it declares them.
 
-    Parameters
-    ----------
-    code : str
-        The source without comments.
-    options : sequence of str
-        Build options, which may define macros.
+    `code` is the source without comments; the build options may define macros.
     """
 
     def __init__(self, code: str, options: tuple[str, ...] = ()) -> None:
