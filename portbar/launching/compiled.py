@@ -18,6 +18,7 @@ from portbar.launching.resources import MOST_REGISTERS, VERBOSE
 from portbar.launching.states import States
 from portbar.primitives.backend import exchanged
 from portbar.primitives.headers import resolve_includes
+from portbar.primitives.reduction.header import scratch_bytes
 from portbar.primitives.reduction.loops import ReductionLoop
 from portbar.primitives.reduction.use import Use
 from portbar.primitives.scan import DeviceScan
@@ -66,6 +67,10 @@ class CompiledProgram:
     def profile(self, device: cl.Device) -> DeviceProfile:
         """Return the profile of a device when the program was built."""
         return self.profiles[self._own(device)]
+
+    def reduction_bytes(self, device: cl.Device) -> int:
+        """Bytes of local memory that PORTBAR_REDUCTION_SCRATCH takes in a kernel of the program; 0 without reductions."""
+        return scratch_bytes(self.strategy(device), self.reduction_use) if self.reduction_use is not None else 0
 
     def rendered(self, device: cl.Device) -> str:
         """The OpenCL C that was compiled for a device."""

@@ -259,7 +259,7 @@ def test_a_child_that_cannot_begin_is_not_started_again(children, monkeypatch):
 def test_probes_render_every_word_function_that_headers_use():
     for atomics in VARIANTS:
         text = probe_behaviour.words_text(atomics)
-        assert all(f"portbar_{name}(" in text for name in WORDS)
+        assert all(f"portbar_word_{name}(" in text for name in WORDS)
 
 
 # On a device.

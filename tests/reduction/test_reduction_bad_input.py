@@ -336,16 +336,11 @@ def local_bytes(context, made):
     return told
 
 
-def scratch_bytes(made, device):
-    """Return how much local memory the scratch memory of a program's reductions takes."""
-    return render_context(made.strategy(device), made.reduction_use)["scratch_bytes"]
-
-
 @pytest.mark.device
 def test_the_size_of_the_scratch_memory_is_that_which_the_driver_finds(context):
     programs = [sized(context, *sizes) for sizes in ((16, 3), (64, 3), (64, 20))]
     told = [local_bytes(context, made) for made in programs]
-    computed = [scratch_bytes(made, context.devices[0]) for made in programs]
+    computed = [made.reduction_bytes(context.devices[0]) for made in programs]
     assert computed[0] < computed[1] < computed[2]
     # The reported number includes the barrier's few words, and Mesa counts each variable twice.
     grown = [after - before for before, after in itertools.pairwise(told)]
@@ -361,7 +356,7 @@ def test_scratch_memory_lowers_the_number_of_groups_where_local_memory_limits_it
     # Sub-groups of two, which leave a value each: three quarters of the memory for few words of each work-item.
     words = device.local_mem_size * 3 // 4 // (4 * 1026)
     few, many = sized(context, 32, 1), sized(context, 1024, words, "#define PORTBAR_SUB_GROUP_SIZE 2\n")
-    assert scratch_bytes(many, device) > device.local_mem_size // 2, "two groups of this would still fit"
+    assert many.reduction_bytes(device) > device.local_mem_size // 2, "two groups of this would still fit"
     # The launches are alike; only the room differs.
     small, large = (made.kernel("k").occupancy(queue, (32,)).groups for made in (few, many))
     assert device.max_compute_units <= large < small

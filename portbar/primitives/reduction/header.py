@@ -102,6 +102,11 @@ def local_size_limit(strategy: Strategy, use: Use) -> int:
     return int(context(strategy, use)["limit"])
 
 
+def scratch_bytes(strategy: Strategy, use: Use) -> int:
+    """Bytes of local memory that PORTBAR_REDUCTION_SCRATCH takes in a kernel of a program; raises as `context` does."""
+    return int(context(strategy, use)["scratch_bytes"])
+
+
 def _limit(strategy: Strategy, use: Use, slot: int, slots: Callable[[int], int]) -> int:
     """As `local_size_limit`: `slot` is bytes of a slot, `slots` how many of them are needed for a local size."""
     means = strategy.capabilities.reduction
@@ -215,7 +220,6 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "limit": limit,
         "exact": use.exact,
         "asserted": asserted if use.checked else {},
-        # Of local memory, as PORTBAR_REDUCTION_SCRATCH takes it.
         "scratch_bytes": slot * slots(limit) + 4 * locks,
         "own_places": own_places,
         "group_slots": group_slots,
