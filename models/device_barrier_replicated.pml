@@ -8,7 +8,7 @@
    Mirrors: cl_templates/device_barrier/split.mako ecf4609d97c1
    Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
    Mirrors: cl_templates/backend/ptx/barrier.mako 4de1b1d4bf62
-   Mirrors: cl_templates/grid/state.mako f81b0d090a34
+   Mirrors: cl_templates/grid/state.mako 892c22a104d0
    Run: GROUPS=3
    Run: GROUPS=3 REDS
    Run: GROUPS=3 LIMITED=1 SKIPS

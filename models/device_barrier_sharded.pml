@@ -5,7 +5,7 @@
    Mirrors: cl_templates/device_barrier/counters.mako 6496b6c0ee32
    Mirrors: cl_templates/device_barrier/split.mako ecf4609d97c1
    Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
-   Mirrors: cl_templates/grid/state.mako f81b0d090a34
+   Mirrors: cl_templates/grid/state.mako 892c22a104d0
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

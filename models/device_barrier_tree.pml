@@ -3,9 +3,9 @@
    Promises as those of device_barrier_counter, whose split form it has, too.
 
    Mirrors: cl_templates/device_barrier/tree.mako 355390e33d5f
-   Mirrors: cl_templates/device_barrier/wait.mako eb519e47c156
+   Mirrors: cl_templates/device_barrier/wait.mako c1e87c45d837
    Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
-   Mirrors: cl_templates/grid/state.mako f81b0d090a34
+   Mirrors: cl_templates/grid/state.mako 892c22a104d0
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=3 ROUNDS=5 RELEASE_FLAGS=2
    Run: GROUPS=4

@@ -4,8 +4,8 @@
    barrier's number, here NUMBER_BITS of them, which wrap.
 
    Mirrors: cl_templates/device_barrier/xf.mako 5a0c941d2777
-   Mirrors: cl_templates/device_barrier/wait.mako eb519e47c156
-   Mirrors: cl_templates/grid/state.mako f81b0d090a34
+   Mirrors: cl_templates/device_barrier/wait.mako c1e87c45d837
+   Mirrors: cl_templates/grid/state.mako 892c22a104d0
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 ROUNDS=2 LIMITED=1 SKIPS LAUNCHES=1

@@ -4,7 +4,7 @@
    After Sorensen et al. (OOPSLA 2016), with one word in place of the mutex.
 
    Mirrors: cl_templates/discovery/packed.mako 48312902a17e
-   Mirrors: cl_templates/grid/state.mako f81b0d090a34
+   Mirrors: cl_templates/grid/state.mako 892c22a104d0
    Mirrors: cl_templates/grid/grid.mako 9b9d703dcdfc
    Run: GROUPS=3
    Run: GROUPS=3 COMPLETE=1

@@ -10,7 +10,7 @@
 
    Mirrors: cl_templates/grid/place.mako 45660c852b8d
    Mirrors: cl_templates/grid/grid.mako 9b9d703dcdfc
-   Mirrors: cl_templates/grid/state.mako f81b0d090a34
+   Mirrors: cl_templates/grid/state.mako 892c22a104d0
    Mirrors: cl_templates/device_barrier/sharded.mako bab298782fbf
    Mirrors: cl_templates/device_barrier/replicated.mako 1a9202628fcb
    Run: FORM=1 GROUPS=3

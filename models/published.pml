@@ -7,7 +7,7 @@
    Mirrors: cl_templates/discovery/published.mako 0db7cb1ad9ee
    Mirrors: cl_templates/discovery/ticket.mako bc12d55060cf
    Mirrors: cl_templates/discovery/spin.mako 6c81fa74db2d
-   Mirrors: cl_templates/grid/state.mako f81b0d090a34
+   Mirrors: cl_templates/grid/state.mako 892c22a104d0
    Mirrors: cl_templates/grid/grid.mako 9b9d703dcdfc
    Run: GROUPS=3 TICKET=1
    Run: GROUPS=3 TICKET=1 LIMITED=1 LAUNCHES=1

@@ -10,7 +10,7 @@
    Mirrors: cl_templates/device_barrier/sharded.mako bab298782fbf
    Mirrors: cl_templates/device_barrier/replicated.mako 1a9202628fcb
    Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
-   Mirrors: cl_templates/grid/state.mako f81b0d090a34
+   Mirrors: cl_templates/grid/state.mako 892c22a104d0
    Run: GROUPS=3 ROUNDS=4
    Run: GROUPS=3 NARROW
    Run: GROUPS=2 LIMITED=1 SKIPS

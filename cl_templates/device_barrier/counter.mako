@@ -1,5 +1,6 @@
 ## -*- coding: utf-8 -*-
-## One counter that only grows: arrive by fetch-and-add, then poll. CUDA's cooperative groups count likewise.
+## One counter that only grows: arrive by fetch-and-add, whose result is the first poll. CUDA's cooperative groups
+## count likewise.
 <%def name="prepare()">
     portbar_word_store(state + PORTBAR_STATE_COUNTER, 0u);
 </%def>
@@ -13,8 +14,12 @@ static inline bool ${barrier_name}(portbar_grid *grid)
         grid->shared[PORTBAR_SHARED_TARGET] = target;
         volatile global uint *counter = grid->state + PORTBAR_STATE_COUNTER;
 ## Arrivals only release: an acquiring read-modify-write costs a fence of its own on some devices.
-        portbar_check_arrival(grid, target - portbar_word_arrive(counter) - 1u, grid->num_groups);
-        if (!portbar_wait_counted(grid, counter, target, counter, target))
+        const uint lacking = target - portbar_word_arrive(counter) - 1u;
+        portbar_check_arrival(grid, lacking, grid->num_groups);
+## A group without others waits in no loop: llvmpipe's empty lanes would take part in it.
+        if (lacking == 0u)
+            (void)portbar_word_load_acquire(counter);
+        else if (!portbar_wait_counted(grid, counter, target, counter, target))
             grid->shared[PORTBAR_SHARED_OK] = 0u;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

@@ -90,8 +90,7 @@ ${own("first_polls_of_word").replace("return PORTBAR_WAIT_REACHED", f"return {re
 </%def>
 <%def name="wait_counted()">
 /* Polls `word` until it has come to `target` (modulo 2^32), and no further than other groups can take it; acquire.
-   False at the limit of rounds, with a report of the groups that had arrived: those that `arrivals` is not short of
-   `complete`, which groups that left since the last poll take further. Caller: a leader. */
+   False at the limit, with a report of the groups that `arrivals` is not short of `complete`. Caller: a leader. */
 static inline bool portbar_wait_counted(const portbar_grid *grid, volatile global uint *word, uint target,
                                         volatile global uint *arrivals, uint complete)
 {

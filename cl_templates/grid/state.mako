@@ -107,8 +107,7 @@ ${prepare_lines}\
 }
 </%def>
 <%def name="report_fault()">
-/* Sets the abort flag, and reports to the host once. A flag of unknown origin is reported, too, but groups lost during
-   discovery may see that of the previous launch. Caller: a leader. */
+/* Sets the abort flag; reports it once, unknown ones too; groups lost in discovery may see an old one. A leader's. */
 ${once} void portbar_report_fault(volatile global uint *state, uint epoch, uint status, uint arrived, uint group)
 {
     volatile global uint *report = PORTBAR_REPORT(state, epoch);

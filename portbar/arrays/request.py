@@ -36,7 +36,7 @@ class Returned:
 
 
 def named(array: Any) -> dict[str, Any]:
-    """What a call is given for its arrays, by their names in map expressions."""
+    """Return the arrays of a call by their names in map expressions."""
     return dict(array) if isinstance(array, Mapping) else {"x": array}
 
 

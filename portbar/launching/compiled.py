@@ -37,7 +37,7 @@ class CompiledProgram:
     spin_limit: float
     isolate_build: bool
     reductions: tuple[ReductionLoop, ...]
-    #: What is used of portbar/reduction.h; None where the program does not include it.
+    #: The program's use of portbar/reduction.h; None where the program does not include it.
     reduction_use: Use | None
     scans: tuple[DeviceScan, ...]
     profiles: Mapping[cl.Device, DeviceProfile]

@@ -31,7 +31,7 @@ def context(_: Strategy) -> dict[str, Any]:
 VARIANT: Final = BarrierAlgorithm(
     "counter",
     0,
-    "one counter that only grows; a group arrives by fetch-and-add, then polls it",
+    "one counter that only grows; a group arrives by fetch-and-add, whose result is its first poll, then polls the counter",
     loses="many groups: arrivals and polls share one cache line",
     pieces=pieces,
     context=context,
