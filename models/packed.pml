@@ -5,7 +5,7 @@
 
    Mirrors: cl_templates/discovery/packed.mako 48312902a17e
    Mirrors: cl_templates/grid/state.mako 892c22a104d0
-   Mirrors: cl_templates/grid/grid.mako 9b9d703dcdfc
+   Mirrors: cl_templates/grid/grid.mako f269beb47674
    Run: GROUPS=3
    Run: GROUPS=3 COMPLETE=1
    Run: GROUPS=3 LIMITED=1 LAUNCHES=2

@@ -9,7 +9,7 @@
    time, since nothing informs a group that others have given up.
 
    Mirrors: cl_templates/grid/place.mako 45660c852b8d
-   Mirrors: cl_templates/grid/grid.mako 9b9d703dcdfc
+   Mirrors: cl_templates/grid/grid.mako f269beb47674
    Mirrors: cl_templates/grid/state.mako 892c22a104d0
    Mirrors: cl_templates/device_barrier/sharded.mako bab298782fbf
    Mirrors: cl_templates/device_barrier/replicated.mako 1a9202628fcb

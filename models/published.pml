@@ -8,7 +8,7 @@
    Mirrors: cl_templates/discovery/ticket.mako bc12d55060cf
    Mirrors: cl_templates/discovery/spin.mako 6c81fa74db2d
    Mirrors: cl_templates/grid/state.mako 892c22a104d0
-   Mirrors: cl_templates/grid/grid.mako 9b9d703dcdfc
+   Mirrors: cl_templates/grid/grid.mako f269beb47674
    Run: GROUPS=3 TICKET=1
    Run: GROUPS=3 TICKET=1 LIMITED=1 LAUNCHES=1
    Run: GROUPS=2 TICKET=1 LIMITED=1 LAUNCHES=3

@@ -67,7 +67,7 @@ ${own("enter_first")}\
     grid->state = state;
     grid->shared = shared;
     grid->group_id = shared[PORTBAR_SHARED_ID];
-    grid->num_groups = ${stride('shared[PORTBAR_SHARED_COUNT]')};
+    grid->num_groups = shared[PORTBAR_SHARED_COUNT];
     grid->epoch = launch.x & PORTBAR_EPOCH_MASK;
     grid->capacity = PORTBAR_CAPACITY_OF(launch.x);  /* where capacity is used */
     grid->limit = launch.w;
@@ -92,7 +92,7 @@ static inline uint portbar_group_id(const portbar_grid *grid)
 /* Number of participating work-groups, the same in all. Caller: any work-item. Cost: none. */
 static inline uint portbar_num_groups(const portbar_grid *grid)
 {
-    return grid->num_groups;
+    return ${stride('grid->num_groups')};
 }
 
 /* Linear id of the work-item among all of the grid, from 0. Caller: any work-item. Cost: little. */
