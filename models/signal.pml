@@ -5,7 +5,7 @@
 
    Discovery and barriers have models of their own: here a launch begins prepared, and a barrier is a counter.
 
-   Mirrors: cl_templates/signal/signal.mako d45e0d39f3ec
+   Mirrors: cl_templates/signal/signal.mako 8add7d055419
    Run: GROUPS=3
    Run: GROUPS=3 LIMITED=1
    Run: GROUPS=3 LIMITED=2

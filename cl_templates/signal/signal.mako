@@ -176,7 +176,7 @@ static inline bool portbar_device_signals_clear(portbar_grid *grid, volatile glo
     /* By leaders alone: some compilers apply one work-item's iteration count of a loop before a barrier to all (the
        effect JOINS_LOST). */
     if (PORTBAR_LEADER(grid))
-        for (uint i = grid->group_id; i < count; i += grid->num_groups)
+        for (uint i = grid->group_id; i < count; i += portbar_num_groups(grid))
             portbar_word_store(&signals[i].value, 0u);
     return portbar_device_barrier(grid);
 }
