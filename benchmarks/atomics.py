@@ -33,7 +33,7 @@ from benchmarks.shared import (
 )
 from portbar.errors import Error
 from portbar.launching.build import build_options, compile_program
-from portbar.primitives.atomics.table import TYPES, AtomicType
+from portbar.primitives.atomics_table import TYPES, AtomicType
 from portbar.survey.measuring.rounds import device_s, in_turns, most_rounds, profiled_queue, rounds_for
 
 #: Upper bounds of the ratios.

@@ -1,4 +1,4 @@
-"""The costs of a newcomer's program: choices, launches, waits, first launches, votes: `python -m benchmarks.first_contact`.
+"""The costs of a newcomer's program, from its second start to votes: `python -m benchmarks.first_contact`.
 
 A ratio is portbar's time over the peer's of the same run, below 1 where portbar is faster.
 """
@@ -17,6 +17,7 @@ import pyopencl as cl
 
 import portbar
 from benchmarks.shared import COLUMNS, Row, Session, command_line, complete, note, plain, run, sampled
+from benchmarks.starting import starting
 from portbar.errors import Error
 from portbar.launching.build import compile_program
 from portbar.launching.launch import Launch
@@ -217,6 +218,7 @@ def choosing(session: Session) -> Iterator[Row]:
 
 
 BENCHMARKS: dict[str, Callable[[Session], Iterator[Row]]] = {
+    "second-start": starting,
     "wait": waiting,
     "enqueue": enqueueing,
     "enter": entering,

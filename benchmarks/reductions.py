@@ -62,6 +62,8 @@ CUB_TARGET: Final = 1.0
 CUB_LARGE_TARGET: Final = 1 / 0.99
 #: The bound on the time of sum, min and max together, relative to the sum alone.
 TOGETHER_TARGET: Final = 1.1
+#: The bound on the time of a sum along the first axis, relative to a kernel that adds whole rows.
+ROWS_TARGET: Final = 1.2
 #: The bound on the time of `portbar_work_group_reduce_add`, relative to the device's own and to CUB's.
 BUILT_IN_TARGET: Final = 1.05
 BLOCK_TARGET: Final = 1.1
@@ -72,6 +74,19 @@ FILL: Final = """kernel void fill(global {c} *a, const ulong n)
     if (i < n)
         a[i] = ({c})(i % {period}ul);
 }}
+"""
+
+#: The peer of a sum along the first axis: whole rows are added in turn, by as many work-items as the device has units.
+ROWS: Final = """kernel void rows(global const float *a, global float *sums, const uint rows, const uint columns)
+{
+    const ulong parts = get_global_size(0), mine = get_global_id(0);
+    const uint first = (uint)(columns * mine / parts), last = (uint)(columns * (mine + 1) / parts);
+    for (uint c = first; c < last; ++c)
+        sums[c] = 0;
+    for (uint r = 0; r < rows; ++r)
+        for (uint c = first; c < last; ++c)
+            sums[c] += a[(size_t)r * columns + c];
+}
 """
 
 _SUM: Final = {"uint": "x * 1664525u + id", "float": "x * (1.0f / LOCAL) + id"}
@@ -333,6 +348,59 @@ def calls(session: ReductionSession) -> Iterator[Row]:
     yield row_of(session, "call", "ReductionKernel", taken["portbar"], taken["ReductionKernel"], None, **about)
 
 
+def lengths(session: ReductionSession) -> Iterator[Row]:
+    """Measure the host's time for a call with a length that no call had before."""
+    queue, most = session.queue, 1 << 12
+    array = array_of(session, np.float32, most).with_queue(queue)
+    kernel = kernel_for(session, np.float32)
+    unused = iter(range(most - 1, 0, -1))
+
+    def of(call: Callable[[cl.array.Array], Any]) -> float:
+        taken = clock(partial(call, array[: next(unused)]))
+        queue.finish()
+        return taken
+
+    sides = {"portbar": partial(of, partial(reduce, queue)), "ReductionKernel": partial(of, partial(summed, kernel))}
+    for side in sides.values():
+        side()
+    taken = sampled(sides, 100 if session.quick else 500)
+    tails = {
+        f"{name}_p99_us": float(np.percentile(taken[side], 99))
+        for name, side in (("ours", "portbar"), ("peer", "ReductionKernel"))
+    }
+    about: dict[str, Any] = {"size": most, "clock": "host", **tails}
+    yield row_of(session, "new_length", "ReductionKernel", taken["portbar"], taken["ReductionKernel"], None, **about)
+
+
+def first_axis(session: ReductionSession) -> Iterator[Row]:
+    """Measure sums along the first axis."""
+    shapes = (
+        ((1024, 1024), (16, 1 << 16), (1 << 16, 16)) if session.quick else ((4096, 4096), (16, 1 << 20), (1 << 20, 16))
+    )
+    peer = compile_program(session.context, session.device, ROWS, ())
+    for rows, columns in shapes:
+        array = array_of(session, np.float32, rows * columns).reshape(rows, columns)
+        kernel, sums = cl.Kernel(peer, "rows"), cl.array.empty(session.profiled, columns, np.float32)
+        source, target = array.base_data, sums.base_data
+        assert isinstance(source, cl.Buffer)
+        assert isinstance(target, cl.Buffer)
+        kernel.set_args(source, target, np.uint32(rows), np.uint32(columns))
+        items = (session.device.max_compute_units,)
+        plain = partial(cl.enqueue_nd_range_kernel, session.profiled, kernel, items, (1,))
+        ours = partial(reduce, session.profiled, array, axis=0, out=cl.array.empty_like(sums))
+        plain()
+        if not np.allclose(ours().get(), sums.get(), rtol=1e-4):
+            yield wrong(session, "first_axis", "a kernel that adds rows", "the sums differ", size=rows * columns)
+            continue
+        taken = sampled(
+            {"portbar": partial(session.whole_us, ours), "rows": partial(session.whole_us, plain)}, session.repeats
+        )
+        about: dict[str, Any] = {"kind": f"{rows} x {columns}", "size": rows * columns, "bytes": 4 * rows * columns}
+        yield row_of(
+            session, "first_axis", "a kernel that adds rows", taken["portbar"], taken["rows"], ROWS_TARGET, **about
+        )
+
+
 def work_groups(session: ReductionSession) -> Iterator[Row]:
     """Reductions over a work-group, one after another in a loop."""
     if "reduction" not in header_names():
@@ -424,6 +492,8 @@ BENCHMARKS: Final[dict[str, Callable[[ReductionSession], Iterator[Row]]]] = {
     "sum": sums,
     "together": together,
     "call": calls,
+    "new_length": lengths,
+    "first_axis": first_axis,
     "work_group": work_groups,
 }
 

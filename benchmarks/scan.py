@@ -7,6 +7,7 @@ clock, else of whole calls. Beside NumPy the ratio is of times per thread.
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -22,6 +23,7 @@ from benchmarks import arrays
 from benchmarks.arrays import ArraySession
 from benchmarks.shared import Row, WrongResultError, attempted, clock, judged, sampled
 from portbar.arrays import scan as scans
+from portbar.arrays.plan import QUEUES
 from portbar.arrays.scan_source import ScanJob
 from portbar.errors import Error
 
@@ -127,11 +129,12 @@ def stalled() -> Iterator[None]:
     def text(job: ScanJob, strategy: Any) -> str:
         return held_up(right(job, strategy))
 
-    with patch.object(ScanJob, "text", text), patch.object(scans, "_plans", _held_up):
+    with patch.object(ScanJob, "text", text), patch.object(QUEUES, "_kept", _held_up):
         yield
 
 
-_held_up: Any = type(scans._plans)()
+#: The plans that are kept for queues with these scans.
+_held_up: Any = OrderedDict()
 
 
 def held_up(text: str) -> str:

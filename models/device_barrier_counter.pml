@@ -8,13 +8,13 @@
    works is the driver's; it is one step here, which is what its specification promises: all groups that were launched
    come, then all go on. It has no limit, so the protocol is that a group which has seen false still meets the others.
 
-   Mirrors: cl_templates/device_barrier/counter.mako f8fa1d95c390
-   Mirrors: cl_templates/device_barrier/intel_device_barrier.mako 6eeffbb40cd6
-   Mirrors: cl_templates/device_barrier/counters.mako 6496b6c0ee32
-   Mirrors: cl_templates/device_barrier/wait.mako c1e87c45d837
-   Mirrors: cl_templates/device_barrier/split.mako ecf4609d97c1
-   Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
-   Mirrors: cl_templates/grid/state.mako 892c22a104d0
+   Mirrors: cl_templates/device_barrier/counter.mako 1d93af157d99
+   Mirrors: cl_templates/device_barrier/intel_device_barrier.mako 3e693c96589b
+   Mirrors: cl_templates/device_barrier/counters.mako 100520307073
+   Mirrors: cl_templates/device_barrier/wait.mako e8e4a570cde4
+   Mirrors: cl_templates/device_barrier/split.mako a0a7a12b19ae
+   Mirrors: cl_templates/backend/barrier.mako 2a8fd4dd1237
+   Mirrors: cl_templates/grid/state.mako b3fc47cd2c84
    Run: GROUPS=3
    Run: GROUPS=3 LIMITED=1 SKIPS
    Run: GROUPS=3 LIMITED=3 GOES_ON

@@ -1,10 +1,10 @@
 /* The device barrier by a counter of arrivals and a release flag on a line of its own, which the last group raises.
    Promises as those of device_barrier_counter, whose split form it has, too.
 
-   Mirrors: cl_templates/device_barrier/flag.mako ce8a7e545234
-   Mirrors: cl_templates/device_barrier/wait.mako c1e87c45d837
-   Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
-   Mirrors: cl_templates/grid/state.mako 892c22a104d0
+   Mirrors: cl_templates/device_barrier/flag.mako 4b7249a1bd50
+   Mirrors: cl_templates/device_barrier/wait.mako e8e4a570cde4
+   Mirrors: cl_templates/backend/barrier.mako 2a8fd4dd1237
+   Mirrors: cl_templates/grid/state.mako b3fc47cd2c84
    Run: GROUPS=3
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

@@ -5,10 +5,10 @@
    groups missing. The kernel makes any CALLS calls, in an order that is allowed. With XF the whole barrier is that of
    `xf`, whose work-items gather (in group 0) or do not (GATHERS=0).
 
-   Mirrors: cl_templates/device_barrier/counter.mako f8fa1d95c390
-   Mirrors: cl_templates/device_barrier/counters.mako 6496b6c0ee32
-   Mirrors: cl_templates/device_barrier/split.mako ecf4609d97c1
-   Mirrors: cl_templates/device_barrier/xf.mako 5a0c941d2777
+   Mirrors: cl_templates/device_barrier/counter.mako 1d93af157d99
+   Mirrors: cl_templates/device_barrier/counters.mako 100520307073
+   Mirrors: cl_templates/device_barrier/split.mako a0a7a12b19ae
+   Mirrors: cl_templates/device_barrier/xf.mako 33f358b182e2
    Run: CALLS=6
    Run: CALLS=4 XF GATHERS=1
    Run: CALLS=4 XF GATHERS=0

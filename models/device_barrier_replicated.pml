@@ -3,12 +3,12 @@
    late at the second counter, and finds nothing in a right launch. With REDS the two arrivals come in any order and
    their results are unused, as on NVIDIA.
 
-   Mirrors: cl_templates/device_barrier/replicated.mako 1a9202628fcb
-   Mirrors: cl_templates/device_barrier/counters.mako 6496b6c0ee32
-   Mirrors: cl_templates/device_barrier/split.mako ecf4609d97c1
-   Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
-   Mirrors: cl_templates/backend/ptx/barrier.mako 4de1b1d4bf62
-   Mirrors: cl_templates/grid/state.mako 892c22a104d0
+   Mirrors: cl_templates/device_barrier/replicated.mako b50352560162
+   Mirrors: cl_templates/device_barrier/counters.mako 100520307073
+   Mirrors: cl_templates/device_barrier/split.mako a0a7a12b19ae
+   Mirrors: cl_templates/backend/barrier.mako 2a8fd4dd1237
+   Mirrors: cl_templates/backend/ptx.mako 56ad566a4f7c
+   Mirrors: cl_templates/grid/state.mako b3fc47cd2c84
    Run: GROUPS=3
    Run: GROUPS=3 REDS
    Run: GROUPS=3 LIMITED=1 SKIPS

@@ -1,11 +1,11 @@
 /* The device barrier by two counters that only grow: a work-group arrives at one of them and waits for both. Promises as
    those of device_barrier_counter. On NVIDIA the split form of `tree` counts so, too.
 
-   Mirrors: cl_templates/device_barrier/sharded.mako bab298782fbf
-   Mirrors: cl_templates/device_barrier/counters.mako 6496b6c0ee32
-   Mirrors: cl_templates/device_barrier/split.mako ecf4609d97c1
-   Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
-   Mirrors: cl_templates/grid/state.mako 892c22a104d0
+   Mirrors: cl_templates/device_barrier/sharded.mako ad974c63cb99
+   Mirrors: cl_templates/device_barrier/counters.mako 100520307073
+   Mirrors: cl_templates/device_barrier/split.mako a0a7a12b19ae
+   Mirrors: cl_templates/backend/barrier.mako 2a8fd4dd1237
+   Mirrors: cl_templates/grid/state.mako b3fc47cd2c84
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

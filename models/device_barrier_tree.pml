@@ -2,10 +2,10 @@
    poll the root; with RELEASE_FLAGS, as on NVIDIA, the last group of all raises flags, and each group polls one.
    Promises as those of device_barrier_counter, whose split form it has, too.
 
-   Mirrors: cl_templates/device_barrier/tree.mako 355390e33d5f
-   Mirrors: cl_templates/device_barrier/wait.mako c1e87c45d837
-   Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
-   Mirrors: cl_templates/grid/state.mako 892c22a104d0
+   Mirrors: cl_templates/device_barrier/tree.mako 42f625b369cb
+   Mirrors: cl_templates/device_barrier/wait.mako e8e4a570cde4
+   Mirrors: cl_templates/backend/barrier.mako 2a8fd4dd1237
+   Mirrors: cl_templates/grid/state.mako b3fc47cd2c84
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=3 ROUNDS=5 RELEASE_FLAGS=2
    Run: GROUPS=4
@@ -28,7 +28,7 @@
 #include "device_barrier.h"
 
 byte root;                 /* PORTBAR_STATE_COUNTER */
-byte node[3];              /* behind PORTBAR_STATE_GROUPS */
+byte node[3];              /* PORTBAR_STATE_NODES */
 #ifdef RELEASE_FLAGS
 byte released[RELEASE_FLAGS];
 #define POLLED_WORD released[me % RELEASE_FLAGS]

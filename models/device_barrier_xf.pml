@@ -3,9 +3,9 @@
    too. Flags are never cleared: they hold the epoch, which does not come again in a state, and the low bits of the
    barrier's number, here NUMBER_BITS of them, which wrap.
 
-   Mirrors: cl_templates/device_barrier/xf.mako 5a0c941d2777
-   Mirrors: cl_templates/device_barrier/wait.mako c1e87c45d837
-   Mirrors: cl_templates/grid/state.mako 892c22a104d0
+   Mirrors: cl_templates/device_barrier/xf.mako 33f358b182e2
+   Mirrors: cl_templates/device_barrier/wait.mako e8e4a570cde4
+   Mirrors: cl_templates/grid/state.mako b3fc47cd2c84
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 ROUNDS=2 LIMITED=1 SKIPS LAUNCHES=1
@@ -24,7 +24,7 @@
 #define LEAST_ARRIVED 0
 #include "device_barrier.h"
 
-byte arrived_flag[GROUPS]; /* behind PORTBAR_STATE_GROUPS */
+byte arrived_flag[GROUPS]; /* behind PORTBAR_STATE_STAMPS */
 byte released[GROUPS];
 byte epoch;
 chan to_item = [1] of { byte };  /* the three barrier() of group 0, each with what is left in local memory before it */

@@ -4,7 +4,7 @@
    that was not released) affects no other launch, and the host finds it whenever it asks: before its words are
    cleared, meanwhile, or after. A reported fault did happen.
 
-   Mirrors: cl_templates/reduction/gangs.mako 9c249d34b763
+   Mirrors: cl_templates/reduction/gangs.mako 9fe5d9844f3e
    Run: GROUPS=2 LAUNCHES=3
    Run: GROUPS=3 LAUNCHES=2 USES=1
    Run: GROUPS=2 LAUNCHES=5 USES=1

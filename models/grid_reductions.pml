@@ -5,7 +5,7 @@
    many groups, the last group to come of each slice reads the slice's values before the barrier, and stores its result
    in place of the first.
 
-   Mirrors: cl_templates/reduction/device.mako a3261cffeed2
+   Mirrors: cl_templates/reduction/device.mako 455953f11b0e
    Run: GROUPS=2
    Run: GROUPS=3 TIMES=3
    Run: GROUPS=2 LIMITED=1 LAUNCHES=1

@@ -5,8 +5,8 @@
    the next launch finds the lock free. Tickets serve every group that waits, however often the others come again
    (Mellor-Crummey and Scott, 1991). The gangs' locks are spin locks, without a limit that the author gives.
 
-   Mirrors: cl_templates/lock/lock.mako f3a7b55acfd3
-   Mirrors: cl_templates/reduction/gangs.mako 9c249d34b763
+   Mirrors: cl_templates/lock/lock.mako 763fee7b11fd
+   Mirrors: cl_templates/reduction/gangs.mako 9fe5d9844f3e
    Run: GROUPS=3
    Run: GROUPS=3 TICKET=1
    Run: GROUPS=3 TICKET=1 LIMITED=1 LAUNCHES=1

@@ -3,9 +3,9 @@
    the next launch is right whatever the one before has left: also where that never ran, or vanished in the midst of it.
    After Sorensen et al. (OOPSLA 2016), with one word in place of the mutex.
 
-   Mirrors: cl_templates/discovery/packed.mako 48312902a17e
-   Mirrors: cl_templates/grid/state.mako 892c22a104d0
-   Mirrors: cl_templates/grid/grid.mako f269beb47674
+   Mirrors: cl_templates/discovery/packed.mako 513ee50fa26b
+   Mirrors: cl_templates/grid/state.mako b3fc47cd2c84
+   Mirrors: cl_templates/grid/grid.mako e9047bd259c7
    Run: GROUPS=3
    Run: GROUPS=3 COMPLETE=1
    Run: GROUPS=3 LIMITED=1 LAUNCHES=2

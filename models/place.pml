@@ -8,11 +8,11 @@
    Which slot is fastest is a choice. A wait has no limit but in launches in which one is reached; it then ends at any
    time, since nothing informs a group that others have given up.
 
-   Mirrors: cl_templates/grid/place.mako 45660c852b8d
-   Mirrors: cl_templates/grid/grid.mako f269beb47674
-   Mirrors: cl_templates/grid/state.mako 892c22a104d0
-   Mirrors: cl_templates/device_barrier/sharded.mako bab298782fbf
-   Mirrors: cl_templates/device_barrier/replicated.mako 1a9202628fcb
+   Mirrors: cl_templates/grid/place.mako 0ae0c0359c92
+   Mirrors: cl_templates/grid/grid.mako e9047bd259c7
+   Mirrors: cl_templates/grid/state.mako b3fc47cd2c84
+   Mirrors: cl_templates/device_barrier/sharded.mako ad974c63cb99
+   Mirrors: cl_templates/device_barrier/replicated.mako b50352560162
    Run: FORM=1 GROUPS=3
    Run: FORM=2 GROUPS=3
    Run: FORM=3 GROUPS=3

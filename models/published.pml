@@ -4,11 +4,11 @@
    a fault leaves the lock free. A ticket that was given up stops all who come later: they, and the launches that the
    host has enqueued already, end at their limits and say so.
 
-   Mirrors: cl_templates/discovery/published.mako 0db7cb1ad9ee
-   Mirrors: cl_templates/discovery/ticket.mako bc12d55060cf
-   Mirrors: cl_templates/discovery/spin.mako 6c81fa74db2d
-   Mirrors: cl_templates/grid/state.mako 892c22a104d0
-   Mirrors: cl_templates/grid/grid.mako f269beb47674
+   Mirrors: cl_templates/discovery/published.mako 17a321e6d3e5
+   Mirrors: cl_templates/discovery/ticket.mako 748dc7be43ec
+   Mirrors: cl_templates/discovery/spin.mako 02ad681b17c0
+   Mirrors: cl_templates/grid/state.mako b3fc47cd2c84
+   Mirrors: cl_templates/grid/grid.mako e9047bd259c7
    Run: GROUPS=3 TICKET=1
    Run: GROUPS=3 TICKET=1 LIMITED=1 LAUNCHES=1
    Run: GROUPS=2 TICKET=1 LIMITED=1 LAUNCHES=3

@@ -5,8 +5,8 @@
    Every group gets the right prefix, in each of several launches whose numbers begin again, and the ticket is left at 0.
 
    Mirrors: cl_templates/scan/host.mako 0a4c0eb1d397
-   Mirrors: cl_templates/scan/look_back.mako 6de0dc90de21
-   Mirrors: cl_templates/scan/device.mako 088e1c9d2139
+   Mirrors: cl_templates/scan/look_back.mako d486d9463a34
+   Mirrors: cl_templates/scan/device.mako 8088325cea53
    Run: GROUPS=3 LAUNCHES=4
    Run: GROUPS=3 LAUNCHES=1 STALLS
    Nightly: GROUPS=4 LAUNCHES=1

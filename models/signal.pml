@@ -5,7 +5,7 @@
 
    Discovery and barriers have models of their own: here a launch begins prepared, and a barrier is a counter.
 
-   Mirrors: cl_templates/signal/signal.mako 8add7d055419
+   Mirrors: cl_templates/signal/signal.mako ce6e365f22fe
    Run: GROUPS=3
    Run: GROUPS=3 LIMITED=1
    Run: GROUPS=3 LIMITED=2

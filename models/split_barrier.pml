@@ -8,9 +8,9 @@
 
    No model is needed for `uniform`: its wait is a barrier() that all work-items reach after their arrivals.
 
-   Mirrors: cl_templates/split_barrier/software.mako 7ba17be78f77
+   Mirrors: cl_templates/split_barrier/software.mako 5721d9f6a9c5
    Mirrors: cl_templates/split_barrier/counter.mako b1d0ece3c566
-   Mirrors: cl_templates/split_barrier/common.mako ecfdbe275e85
+   Mirrors: cl_templates/split_barrier/common.mako fe033c69e7bd
    Run: ITEMS=3
    Run: ITEMS=3 PARITY
    Run: ITEMS=4 PHASES=2

@@ -7,7 +7,7 @@
 
    Discovery has a model of its own.
 
-   Mirrors: cl_templates/task_graph/task_graph.mako 3a7d708cb60f
+   Mirrors: cl_templates/task_graph/task_graph.mako 8d616cd2ba14
    Run: GROUPS=1
    Run: GROUPS=2
    Run: GROUPS=3

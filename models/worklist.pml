@@ -1,25 +1,32 @@
 /* A task queue that work-groups share, launch after launch. A ring has fewer slots than there are tasks. A work-group draws a
    ticket, waits for the task in its slot, and copies it; then it may push tasks, and is finished with its own when it asks for
-   the next. Each task is done once, after what its pusher wrote. All leave when all tasks are finished, and give unused tickets
-   back. A group may leave with its task, a wait may reach its limit, and a push may find the queue full: then all
+   the next. Each task is done once, after what its pusher wrote. All leave when all tasks are finished, and unused tickets
+   become finished tasks. A group may leave with its task, a wait may reach its limit, and a push may find the queue full: then all
    leave, and the host gets a report. The launch after one that ended well begins with the words that it has left; after
-   another the host sets them.
+   another the host sets them. A launch has one round or several: group 0 pushes the tasks of the next one as soon as it has
+   seen the end of the last, while others may still hold tickets or come for one, and all meet before they take tasks.
 
    A task that pushes is a number below PARENTS; it pushes two others. Discovery and barriers have models of their own. Sizes of
    frontiers are sums of votes, which `votes` models.
 
-   Mirrors: cl_templates/worklist/worklist.mako 37f932177f55
+   Mirrors: cl_templates/worklist/worklist.mako addac6a879ad
    Run: GROUPS=2
    Run: GROUPS=3
    Run: GROUPS=2 LIMITED=1
    Run: GROUPS=3 ROOM=4 PARENTS=2
    Run: GROUPS=2 ROOM=2 PARENTS=3
    Run: GROUPS=2 ROOM=2 PARENTS=3 LIMITED=1 LEAVES=1
+   Run: GROUPS=2 ROUNDS=3 PARENTS=0
+   Run: GROUPS=3 ROUNDS=2 PARENTS=0 LAUNCHES=1
+   Run: GROUPS=2 ROUNDS=2 PARENTS=0 LIMITED=1
    Liveness: GROUPS=2
+   Liveness: GROUPS=2 ROUNDS=2 PARENTS=0
    Liveness: GROUPS=2 LEAVES=1 LIMITED=1
    Nightly: GROUPS=3 LIMITED=1 LEAVES=1
    Nightly: GROUPS=3 ROOM=2 PARENTS=3 LIMITED=1
    Nightly: GROUPS=3 ROOM=4 PARENTS=3 LAUNCHES=2
+   Nightly: GROUPS=3 ROUNDS=3 PARENTS=0
+   Nightly: GROUPS=3 ROUNDS=2 ROOM=4
    Bug: READS_PUSHES_FIRST GROUPS=2
    Bug: FINISHES_BEFORE_IT_PUSHES GROUPS=2
    Bug: PUBLISHES_BEFORE_IT_WRITES GROUPS=2
@@ -29,6 +36,10 @@
    Bug: DRAWS_IN_TWO_STEPS GROUPS=2
    Bug: RESERVES_IN_TWO_STEPS GROUPS=2 ROOM=4 PARENTS=2
    Bug: KEEPS_TICKETS GROUPS=2
+   Bug: GIVES_TICKETS_BACK GROUPS=2 ROUNDS=2 PARENTS=0 LAUNCHES=1
+   Bug: ENDS_ROUNDS_IN_TWO_STEPS GROUPS=2 ROUNDS=2 PARENTS=0 LAUNCHES=1
+   Bug: KEEPS_SLOTS GROUPS=2
+   Bug: KEEPS_OLD_TICKETS GROUPS=2 ROUNDS=2 PARENTS=0 LAUNCHES=1
    Bug: LOOKS_FOR_AN_EMPTY_QUEUE GROUPS=2
    Bug: GIVES_UP_SILENTLY GROUPS=2 LIMITED=1
    Bug: IGNORES_THE_ABORT_FLAG GROUPS=3 LIMITED=1 LEAVES=1
@@ -49,7 +60,12 @@
 #ifndef PARENTS
 #define PARENTS 1
 #endif
-#define TASKS (2 * PARENTS + 1)
+#ifndef ROUNDS
+#define ROUNDS 1
+#endif
+#define MORE 2          /* tasks of each further round */
+#define TREE (2 * PARENTS + 1)
+#define TASKS (TREE + (ROUNDS - 1) * MORE)
 #define OPEN 1          /* PORTBAR_STATUS_... */
 #define OVERWRITTEN 5
 #define FULL 16
@@ -58,7 +74,7 @@
 #define WRAPPED(v) ((v) & 15)
 #define AHEAD(a, b) (WRAPPED((a) - (b)) > 0 && WRAPPED((a) - (b)) < 8)
 
-byte pushed, drawn, finished, slot[ROOM], item[ROOM];
+byte pushed, drawn, finished, slot[ROOM], item[ROOM], met;
 bool abort;
 byte status;
 
@@ -136,11 +152,11 @@ inline push(task)
     atomic { mine = 0; fits = false }
 }
 
-/* portbar_task_queue_is_done */
+/* portbar_task_queue_is_done; `found` is the number of pushes that it saw */
 inline look_for_the_end()
 {
 #ifdef BUG_LOOKS_FOR_AN_EMPTY_QUEUE
-    is_done = (AHEAD(WRAPPED(drawn + 1), pushed));
+    atomic { found = pushed; is_done = (AHEAD(WRAPPED(drawn + 1), pushed)) };
 #else
 #ifdef BUG_READS_PUSHES_FIRST
     found = pushed;
@@ -150,17 +166,59 @@ inline look_for_the_end()
     is_done = (found == pushed);
 #endif
 #endif
-    found = 0
+}
+
+/* portbar_task_queue_end_round */
+inline end_round()
+{
+#ifdef BUG_KEEPS_TICKETS
+    skip;
+#else
+#ifdef BUG_GIVES_TICKETS_BACK
+    drawn = WRAPPED(drawn - 1);
+#else
+    mine = drawn;
+#ifdef BUG_ENDS_ROUNDS_IN_TWO_STEPS
+    is_done = (pushed == found);
+    if
+    :: is_done -> pushed = mine
+    :: else -> skip
+    fi;
+#else
+    atomic {
+        if
+        :: pushed == found -> pushed = mine
+        :: else -> is_done = false
+        fi
+    };
+#endif
+    if
+    :: is_done ->
+#ifndef BUG_KEEPS_SLOTS
+        left_over = (WRAPPED(mine - found) < ROOM -> WRAPPED(mine - found) : ROOM);
+        do
+        :: left_over > 0 ->
+            slot[WRAPPED(mine - left_over) % ROOM] = WRAPPED(mine - left_over + ROOM);
+            left_over--
+        :: left_over == 0 -> break
+        od;
+#endif
+        atomic { finished = WRAPPED(finished + mine - found) }
+    :: else -> skip
+    fi;
+    mine = 0
+#endif
+#endif
 }
 
 proctype group(byte me)
 {
-    byte seen, ticket, mine, task, found;
-    bool ok, working, waiting, fits, is_done;
+    byte seen, ticket, mine, task, found, round, left_over;
+    bool ok, working, waiting, fits, is_done, comes;
 end_waits:
     do
     :: seen < launch ->
-        ok = true;
+        atomic { ok = true; comes = true; round = 0 };
         do
         :: ok ->
             /* portbar_task_queue_look */
@@ -180,6 +238,15 @@ end_waits:
             :: abort
 #endif
             fi;
+            if
+            :: comes -> look_for_the_end()
+            :: else -> skip
+            fi;
+            atomic { comes = false; found = 0 };
+            if
+            :: is_done -> goto ended_round
+            :: else -> skip
+            fi;
 #ifdef BUG_DRAWS_IN_TWO_STEPS
             ticket = drawn;
             drawn = WRAPPED(ticket + 1);
@@ -194,7 +261,12 @@ end_waits:
                 :: AHEAD(pushed, ticket) -> atomic { waiting = false; working = true }
 #endif
                 :: slot[ticket % ROOM] == WRAPPED(ticket + 1) -> atomic { waiting = false; working = true }
-                :: slot[ticket % ROOM] != WRAPPED(ticket + 1) && (finished == pushed
+#ifndef BUG_KEEPS_OLD_TICKETS
+                :: AHEAD(slot[ticket % ROOM], WRAPPED(ticket + 1)) && AHEAD(finished, ticket) ->
+                    atomic { is_done = true; waiting = false }
+#endif
+                :: slot[ticket % ROOM] != WRAPPED(ticket + 1) && !AHEAD(slot[ticket % ROOM], WRAPPED(ticket + 1)) &&
+                   (finished == pushed
 #ifdef BUG_READS_PUSHES_FIRST
                         || true
 #endif
@@ -204,13 +276,10 @@ end_waits:
                         ) ->
                     look_for_the_end();
                     if
-                    :: is_done ->
-#ifndef BUG_KEEPS_TICKETS
-                        drawn = WRAPPED(drawn - 1);
-#endif
-                        atomic { is_done = false; waiting = false; ok = false }
+                    :: is_done -> end_round()
                     :: else -> skip
-                    fi
+                    fi;
+                    atomic { found = 0; waiting = !is_done }
 #ifndef BUG_IGNORES_THE_ABORT_FLAG
                 :: abort -> drain(); waiting = false
 #endif
@@ -222,6 +291,40 @@ end_waits:
                 fi
             :: !waiting -> break
             od;
+ended_round:
+            if
+            :: is_done ->
+                /* The tasks of this round and of those before it are done. The next round: nothing separates it from the last. */
+                atomic {
+                    if
+                    :: !gave_up && !crowded && !left && !abort ->
+                        for (mine : 0 .. TREE + round * MORE - 1) { assert(done[mine] == 1) }
+                    :: else -> skip
+                    fi;
+                    mine = 0; is_done = false; waiting = false; round++
+                };
+                if
+                :: round == ROUNDS -> ok = false
+                :: else ->
+                    if
+                    :: me == 0 ->
+                        push(TREE + (round - 1) * MORE);
+                        push(TREE + (round - 1) * MORE + 1)
+                    :: else -> skip
+                    fi;
+                    /* A device barrier. */
+                    if
+                    :: ok ->
+                        met++;
+                        if
+                        :: met >= GROUPS * round -> comes = true
+                        :: abort -> drain()
+                        fi
+                    :: else -> skip
+                    fi
+                fi
+            :: else -> skip
+            fi;
             if
             :: working ->
 #ifdef BUG_FREES_BEFORE_IT_READS
@@ -250,7 +353,7 @@ end_waits:
             fi
         :: !ok -> break
         od;
-        atomic { seen++; ended++; working = false; waiting = false; ticket = 0; task = 0 }
+        atomic { seen++; ended++; working = false; waiting = false; ticket = 0; task = 0; round = 0; comes = false }
     od
 }
 
@@ -281,7 +384,7 @@ active proctype host()
             slot[pushed % ROOM] = WRAPPED(pushed + 1);
             pushed = WRAPPED(pushed + 1);
             written[0] = true;
-            abort = false; status = OPEN; ended = 0; told = 0;
+            abort = false; status = OPEN; ended = 0; told = 0; met = 0;
             gave_up = false; left = false; crowded = false; dropped = false; i = 0;
             launch++
         };

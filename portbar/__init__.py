@@ -13,24 +13,29 @@ from portbar.errors import (
     BarrierTimeoutError,
     BuildError,
     DeviceError,
+    DivergenceError,
     Error,
     LaunchError,
     LoopLimitWarning,
+    MisuseError,
     RecordError,
     RenderError,
+    UnreadWarning,
+    UnreportedFaultWarning,
     UnsupportedFeatureError,
 )
 
 if TYPE_CHECKING:
-    from portbar.arrays.compact import compact, run_lengths, unique
+    from portbar.arrays.compact import compact, run_lengths, unique, unique_consecutive
     from portbar.arrays.reduce import reduce
     from portbar.arrays.scan import scan
     from portbar.arrays.sort import argsort, sort
     from portbar.arrays.task_graph import TaskGraph
     from portbar.arrays.worklist import Frontier, TaskQueue
+    from portbar.backends.profile import DeviceProfile
     from portbar.choices.advice import Advice, advise
     from portbar.choices.profile import describe
-    from portbar.choices.strategy import DeviceProfile, choose
+    from portbar.choices.strategy import choose
     from portbar.device.facts import DeviceFacts
     from portbar.device.findings import Findings
     from portbar.device.icd import load_platforms
@@ -43,10 +48,11 @@ if TYPE_CHECKING:
     from portbar.primitives.reduction.operators import Operator
     from portbar.primitives.scan import DeviceScan
     from portbar.primitives.strategy import Choice, Strategy
+    from portbar.recording.recorder import Steps, record
     from portbar.survey.measuring.probe import probe
 
 #: The one place to set the version: setup.cfg reads it from here, and tests compare CITATION.cff with it.
-__version__ = "1.0.0"
+__version__ = "1.1.0"
 
 # In a checkout that was not installed, the two data packages lie beside this folder, not in it.
 _folder = Path(__file__).resolve().parent
@@ -69,6 +75,7 @@ _LAZY = {
     "Program": "portbar.launching.program",
     "Reduction": "portbar.primitives.reduction.loops",
     "ReductionLoop": "portbar.primitives.reduction.loops",
+    "Steps": "portbar.recording.recorder",
     "Strategy": "portbar.primitives.strategy",
     "TaskGraph": "portbar.arrays.task_graph",
     "TaskQueue": "portbar.arrays.worklist",
@@ -79,12 +86,14 @@ _LAZY = {
     "describe": "portbar.choices.profile",
     "load_platforms": "portbar.device.icd",
     "probe": "portbar.survey.measuring.probe",
+    "record": "portbar.recording.recorder",
     "reduce": "portbar.arrays.reduce",
     "render": "portbar.launching.export",
     "run_lengths": "portbar.arrays.compact",
     "scan": "portbar.arrays.scan",
     "sort": "portbar.arrays.sort",
     "unique": "portbar.arrays.compact",
+    "unique_consecutive": "portbar.arrays.compact",
 }
 
 __all__ = [
@@ -96,6 +105,7 @@ __all__ = [
     "DeviceFacts",
     "DeviceProfile",
     "DeviceScan",
+    "DivergenceError",
     "Error",
     "Findings",
     "Frontier",
@@ -103,6 +113,7 @@ __all__ = [
     "Launch",
     "LaunchError",
     "LoopLimitWarning",
+    "MisuseError",
     "Occupancy",
     "Operator",
     "Program",
@@ -110,9 +121,12 @@ __all__ = [
     "Reduction",
     "ReductionLoop",
     "RenderError",
+    "Steps",
     "Strategy",
     "TaskGraph",
     "TaskQueue",
+    "UnreadWarning",
+    "UnreportedFaultWarning",
     "UnsupportedFeatureError",
     "__version__",
     "advise",
@@ -122,12 +136,14 @@ __all__ = [
     "describe",
     "load_platforms",
     "probe",
+    "record",
     "reduce",
     "render",
     "run_lengths",
     "scan",
     "sort",
     "unique",
+    "unique_consecutive",
 ]
 
 

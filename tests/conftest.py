@@ -21,10 +21,13 @@ from portbar.device import icd, usable
 from portbar.device.addresses import address_of, devices_of
 from portbar.device.findings import Findings
 from portbar.errors import DeviceError
-from portbar.records import cache
+from portbar.records import cache, remembered
 from tests import rows
 
 _SAMPLE = pytest.StashKey[str]()
+
+# Tests change modules in place, and many are about what is read, rendered and compiled: those of what is kept ask for it.
+os.environ.setdefault(remembered.VARIABLE, "1")
 
 #: The default number of hypothesis examples per test. A case that takes longer than the deadline counts as a hang.
 settings.register_profile("portbar", max_examples=100, deadline=20_000)
@@ -49,7 +52,7 @@ def chosen_device() -> tuple[cl.Device | None, str]:
         if wanted.lower() not in title.lower():
             continue
         for found in devices_of(platform):
-            verdict = usable.check(found, timeout=60)
+            verdict = usable.check(found, timeout=180)
             if verdict.usable:
                 return found, f"{found.name.strip()} ({title})"
             refusals.append(f"{title}: {verdict.reason}")

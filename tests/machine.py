@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from portbar.device import icd
+from portbar.device import icd, quirks
 from tests import kept
 from tests.checkout import ROOT
 
@@ -297,6 +297,9 @@ def check(workshop: Workshop, configuration: Configuration) -> tuple[str, str]:
     reason = platform.reason
     if reason == "it ended before it answered":
         reason = last_line(errors) or reason
+        unlinked = next(quirk for quirk in quirks.QUIRKS if quirk.effect == quirks.LINKER_NEEDED)
+        if re.search(unlinked.symptom, errors):
+            reason = f"{unlinked.fault}: {unlinked.workaround}"
     if "unknown target CPU" in reason:
         reason = "every build fails (unknown target CPU): its LLVM is older than this machine's processor"
     return f"{platform.device}, {platform.units} compute units", reason

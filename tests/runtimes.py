@@ -4,7 +4,7 @@
 `--only pocl` picks some. Each is a pytest process of its own, so that a driver's abort costs one row;
 `tests.rows` says which tests it runs.
 
-Exit 0 means that nothing failed and that device tests passed on a PoCL device.
+Exit 0 means that nothing failed, and that device tests passed: on any device, with `--all` on one of PoCL.
 """
 
 from __future__ import annotations
@@ -69,6 +69,9 @@ class Row:
     skips: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
+    #: Each test that failed, with its error, and why a run broke off, for the end of the output.
+    failures: list[str] = field(default_factory=list)
+    is_device: bool = False
     is_pocl: bool = False
 
     @property
@@ -130,7 +133,7 @@ def run(
     stop: threading.Event | None = None,
 ) -> Row:
     """Run one configuration's tests and count."""
-    row = Row(configuration.name, is_pocl=configuration.is_pocl)
+    row = Row(configuration.name, is_device=bool(configuration.wanted), is_pocl=configuration.is_pocl)
     if configuration.unusable:
         row.notes.append(f"unusable: {configuration.unusable}")
         return row
@@ -192,6 +195,7 @@ def run(
         if child.returncode not in (0, 1, 5):
             row.failed += row.failed == 0
             row.notes.append(f"pytest exited with {child.returncode}: {last_line(text)}")
+            row.failures.append(row.notes[-1])
     else:
         # The report of a run that broke off counts the unfinished test as passed; the log does not.
         count_log(text, row)
@@ -200,6 +204,7 @@ def run(
             f"were stopped at the limit of {arguments.limit:g} s" if late else f"ended early (exit {child.returncode})"
         )
         row.notes.append(f"the tests {how} in {last_test(text)}")
+        row.failures.append(row.notes[-1])
     if row.failed:
         say(text)
     elif not row.passed:
@@ -289,6 +294,7 @@ def count_report(report: Path, row: Row) -> None:
         else:
             row.failed += 1
             row.notes.append(f"failed: {test}")
+            row.failures.append(f"{test}: {' '.join((outcome.get('message') or '').split())[:600]}")
 
 
 def count_log(text: str, row: Row) -> None:
@@ -354,7 +360,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="rows at a time (default: one more than cores, here %(default)s, since rows also wait)",
     )
     parser.add_argument(
-        "--limit", type=float, default=2700.0, help="seconds for one configuration (default %(default)g)"
+        "--limit", type=float, default=3600.0, help="seconds for one configuration (default %(default)g)"
     )
     parser.add_argument("--test-limit", type=float, default=120.0, help="seconds for one test (default %(default)g)")
     parser.add_argument("pytest", nargs="*", metavar="-- ARG", help="arguments for pytest, such as -- -k barrier")
@@ -398,18 +404,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows = run_all(workshop, chosen, options)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return report_all(rows, need_pocl=not options.only)
+    return report_all(rows, need="" if options.only else "PoCL" if options.all else "OpenCL")
 
 
-def report_all(rows: Sequence[Row], *, need_pocl: bool) -> int:
-    """Print the table and the summary, the summary last, and return the exit code."""
+def report_all(rows: Sequence[Row], *, need: str) -> int:
+    """Print the table, what failed, and the summary, in this order, and return the exit code.
+
+    The end of a long log then says what to look at.
+    """
     Console(width=None if sys.stdout.isatty() else 150).print(table(rows))
-    missing = need_pocl and not any(row.is_pocl and row.passed for row in rows)
+    missing = bool(need) and not any(
+        row.passed and (row.is_pocl or (need == "OpenCL" and row.is_device)) for row in rows
+    )
     if missing:
-        print("no device test passed on a PoCL device; install Debian's pocl-opencl-icd or the extra `cpu`")
+        print(f"no device test passed on any {need} device; install Debian's pocl-opencl-icd or the extra `cpu`")
     passed, failed, skipped = (
         sum(counts) for counts in zip(*((row.passed, row.failed, row.skips.total()) for row in rows), strict=True)
     )
+    for row in rows:
+        for failure in row.failures:
+            print(f"FAILED on {row.name}: {failure}")
     print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
     return 1 if failed or missing else 0
 

@@ -4,8 +4,9 @@ Six kinds of work take turns: barriers after which each group checks what all gr
 after which each checks what its neighbours or its team wrote, launches from 16 threads, programs that are built and
 dropped, and launches of four times as many work-groups as the device holds while other processes keep the processor busy.
 The table counts what was done, what was wrong, which launches gave up, and how much the process grew after its first turns,
-over how many launches; programs first fill the caches of portbar, PyOpenCL and the driver, which are bounded. Exit 1 where
-anything was wrong or gave up.
+over how many launches; programs first fill the caches of portbar, PyOpenCL and the driver, which are bounded. Runtimes that do
+not work here, and ways of PoCL that it was built without, are skipped with a word. Exit 1 where anything was wrong or gave up,
+which the last lines name.
 
 `--only pocl` picks runtimes, as for `python -m tests.runtimes`; `--here` takes the first device that this process sees.
 """
@@ -267,6 +268,10 @@ KINDS: dict[str, Callable[[Soak, float], Counts]] = {
 }
 
 
+#: Column of a row -> what it counts.
+FAULTS = {"wrong": "values wrong", "gave_up": "launches that gave up"}
+
+
 def repeated(once: Callable[[], Counts], seconds: float) -> Counts:
     """Do it until the time is over, at least once."""
     end, total = time.monotonic() + seconds, Counts()
@@ -278,8 +283,8 @@ def repeated(once: Callable[[], Counts], seconds: float) -> Counts:
 
 @contextmanager
 def busy_processor() -> Iterator[None]:
-    """Keep every core busy with two processes."""
-    command = [sys.executable, "-c", "while True: pass"]
+    """Keep every core busy with two processes, which end with this one, however that ends."""
+    command = [sys.executable, "-c", f"import os\nwhile os.getppid() == {os.getpid()}: pass"]
     busy = [subprocess.Popen(command) for _ in range(2 * (os.cpu_count() or 1))]
     try:
         yield
@@ -334,7 +339,7 @@ def soak_here(minutes: float, kinds: list[str]) -> int:
         portbar.probe(device)
     fine = True
     for row in soak(device, minutes, kinds):
-        fine = fine and not row["wrong"] and not row["gave_up"]
+        fine = fine and not fault_of(row)
         print(json.dumps(row), flush=True)
     return 0 if fine else 1
 
@@ -363,6 +368,13 @@ def soak_runtime(workshop: Workshop, one: Configuration, options: argparse.Names
         yield {"kind": "all", "error": f"exit {done.returncode}: {done.stderr.strip()[-300:]}"}
 
 
+def fault_of(row: dict[str, object]) -> str:
+    """Return what is wrong in a row, empty if nothing is."""
+    if "error" in row:
+        return str(row["error"])
+    return ", ".join(f"{row[name]} {words}" for name, words in FAULTS.items() if row[name])
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__.partition("\n")[0])
@@ -379,17 +391,19 @@ def main(arguments: list[str] | None = None) -> int:
         return soak_here(options.minutes, options.kinds)
     columns = (*(field.name for field in fields(Counts)), "grown_kib", "grown_over", "memory_kib")
     table = Table("runtime", "work", *columns)
-    fine = True
+    faults, known = [], False
     with tempfile.TemporaryDirectory(prefix="portbar-soak-") as folder:
         workshop = Workshop(Path(folder))
         for one in configurations(workshop, quick=True):
             if not one.wanted or not all(text.lower() in one.name.lower() for text in options.only):
                 continue
+            known = True
             if reason := check(workshop, one)[1]:
-                print(f"{one.name}: unusable, {reason}", file=sys.stderr)
+                print(f"{one.name}: skipped, {reason}", file=sys.stderr)
                 continue
             for row in soak_runtime(workshop, one, options):
-                fine = fine and not row.get("error") and not row["wrong"] and not row["gave_up"]
+                if fault := fault_of(row):
+                    faults.append(f"FAILED: {one.name}, {row['kind']}: {fault}")
                 if options.json:
                     print(json.dumps({"runtime": one.name, **row}), flush=True)
                 else:
@@ -397,7 +411,11 @@ def main(arguments: list[str] | None = None) -> int:
                     table.add_row(one.name, str(row["kind"]), *cells)
     if not options.json:
         Console(width=160).print(table)
-    return 0 if fine else 1
+    if not known:
+        print(f"no runtime is called like {options.only}", file=sys.stderr)
+        return 2
+    print(*faults, sep="\n", end="\n" if faults else "", file=sys.stderr)
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import pyopencl as cl
 import pytest
 
 import portbar
+from portbar.launching.state import GridState
 from portbar.primitives import grid
 
 #: `intel_device_barrier` has no spin limit and is added where a device has it.
@@ -157,3 +158,9 @@ def host_array(queue: cl.CommandQueue, buffer: cl.Buffer, dtype: Any) -> np.ndar
 def uints(queue: cl.CommandQueue, buffer: cl.Buffer) -> UInts:
     """Return what a buffer of uints holds, after all that was enqueued before."""
     return host_array(queue, buffer, np.uint32)
+
+
+def grid_state(program, queue, groups):
+    """The state of a program's queue that the next launch of a grid takes its hidden words from."""
+    make = functools.partial(GridState, own=program.layout, tracing=program.strategy(queue.device).tracing)
+    return program.states.grid.of(queue, groups, make)

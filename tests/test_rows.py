@@ -119,6 +119,7 @@ def test_a_sample_holds_every_pair_and_is_the_same_each_time() -> None:
     assert len(rows.cover([["a"], ["b"], ["c"]], 1, "seed")) == 2
 
 
+@pytest.mark.timeout(600)
 def test_a_row_s_sample_leaves_cases_out_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tests").mkdir()
     for name in ("conftest.py", "rows.py"):

@@ -50,6 +50,7 @@
 % endif
 </%def>
 <%def name="trace_clock()">
+${defines("portbar_trace_clock")}
 /* Nanoseconds of the device's clock, from any beginning; the same for all multiprocessors. */
 static inline ulong portbar_trace_clock(void)
 {

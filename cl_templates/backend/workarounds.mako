@@ -16,6 +16,7 @@
 #define reqd_work_group_size(x, y, z) reqd_work_group_size(${"y, x, z" if other == 1 else "z, y, x"})
 </%def>
 <%def name="leader()">
+${defines("PORTBAR_LEADER", "PORTBAR_ITEM")}
 /* Whether the caller communicates with the other groups, and its number in its group: queried once, because this
    compiler loses ids. */
 #define PORTBAR_LEADER(grid) ((grid)->item == 0u)
@@ -25,6 +26,27 @@
     /* The work-item, asked for before the first barrier and kept in memory. */
     volatile uint item;
 </%def>
+<%def name="is_beyond(ending='')">get_local_id(0) >= get_local_size(0) || get_local_id(1) >= get_local_size(1)${ending}
+        || get_local_id(2) >= get_local_size(2)</%def>
+<%def name="enter_beyond()">
+    /* Not a work-item, but what fills a vector up: it would go on in loops that the others leave. */
+    if (${is_beyond()})
+        return false;
+</%def>
+<%def name="word_fence()">
+${defines("portbar_word_fence")}
+/* This device makes a barrier of each fence, which loses work-items wherever not all of a group come to it. Its atomics
+   are sequentially consistent by themselves. */
+static inline void portbar_word_fence(void)
+{
+}
+</%def>
+<%def name="read_back(pointer, pointed)">\
+    /* This compiler loses a pointer to local memory that it knows, and that is kept across barriers. */
+    local ${pointed} *volatile unknown = ${pointer};
+    ${pointer} = unknown;
+</%def>
+<%def name="enter_shared()">${read_back("shared", "uint")}</%def>
 <%def name="enter_first()">
     grid->item = portbar_local_linear_id();
 </%def>

@@ -5,6 +5,7 @@
     portbar_word_store(state + PORTBAR_STATE_COUNTER, 0u);
 </%def>
 <%def name="device_barrier()">
+${defines(barrier_name)}
 /* By one central counter. Cost: two work-group barriers, one atomic per group, and polls of one word. */
 static inline bool ${barrier_name}(portbar_grid *grid)
 {
@@ -28,6 +29,7 @@ static inline bool ${barrier_name}(portbar_grid *grid)
 </%def>
 <%def name="counters()"></%def>
 <%def name="missing()">
+${defines("portbar_missing")}
 /* How many arrivals the work-group's counter lacks for a phase. */
 static inline uint portbar_missing(const portbar_grid *grid, volatile global uint *counter, uint phase)
 {

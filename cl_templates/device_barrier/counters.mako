@@ -26,6 +26,7 @@ ${indent}portbar_word_acquire(counter);
 % endif
 </%def>
 <%def name="device_barrier()">
+${defines(barrier_name)}
 /* By ${counted_by}. Cost: two work-group barriers, the arrivals, polls
    of the counters that a work-group waits for, and where the result is used a load from local memory. */
 static inline bool ${barrier_name}(portbar_grid *grid)
@@ -46,6 +47,7 @@ ${acquire("        ")}\
 }
 </%def>
 <%def name="wait_counters()">
+${defines("portbar_wait_counters")}
 /* Waits until no group is missing in a phase; `missing` is about how many are. At the limit it reports how many have
    arrived. True when all have; an acquire is then due. Caller: a leader. */
 static inline bool portbar_wait_counters(const portbar_grid *grid, ${counters_type}, uint phase,
@@ -60,6 +62,7 @@ ${own("first_polls_of_counters")}\
 }
 </%def>
 <%def name="acquire_counters()">
+${defines("portbar_acquire_counters")}
 /* Acquire, device scope, from all groups that have arrived. Caller: a leader that saw that no group is missing. */
 static inline void portbar_acquire_counters(const portbar_counters *counters)
 {
@@ -72,6 +75,7 @@ ${acquire_lines}\
 }
 </%def>
 <%def name="wait_longer()">
+${defines("portbar_wait_longer")}
 /* The wait with its limit; portbar_wait_counters says the rest. */
 static inline bool portbar_wait_longer(const portbar_grid *grid, ${counters_type}, uint phase)
 {

@@ -5,6 +5,7 @@
     portbar_word_store(state + PORTBAR_STATE_FLAG, 0u);
 </%def>
 <%def name="device_barrier()">
+${defines("portbar_device_barrier")}
 /* By a counter of arrivals and a release flag that the last group raises.
    Cost: two work-group barriers, one atomic per group, one store, and polls of one word. */
 static inline bool portbar_device_barrier(portbar_grid *grid)

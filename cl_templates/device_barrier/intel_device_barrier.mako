@@ -2,6 +2,7 @@
 ## cl_intel_concurrent_dispatch's own barrier. It covers every launched group and has no spin limit, so it is used
 ## only where discovery found all launched groups, and only on request.
 <%def name="device_barrier()">
+${defines("portbar_device_barrier")}
 /* By cl_intel_concurrent_dispatch's built-in where every launched work-group takes part, else by one central counter.
    The built-in itself has no limit: a group that skips this barrier hangs the device. So a group that has seen false,
    from the split form or the counter, still synchronises with the others before it returns false again. Cost: the
@@ -16,6 +17,7 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
 }
 </%def>
 <%def name="declaration()">
+${defines("intel_device_barrier")}
 /* The runtime's headers do not declare it. */
 void __attribute__((overloadable)) intel_device_barrier(cl_mem_fence_flags flags);
 </%def>

@@ -1,12 +1,14 @@
 ## -*- coding: utf-8 -*-
 ## Two counters that only grow, on lines of their own: a work-group arrives at both and waits for one.
 <%def name="counters()">
+${defines("portbar_counters")}
 /* The counters of one kind: a work-group waits for its own, and arrives at both. */
 typedef struct {
     volatile global uint *own;
     volatile global uint *other;
 } portbar_counters;
 
+${defines("portbar_counters_of")}
 /* Fills in the counters' words. Caller: a leader. */
 static inline void portbar_counters_of(const portbar_grid *grid, uint word, portbar_counters *counters)
 {
@@ -17,6 +19,7 @@ static inline void portbar_counters_of(const portbar_grid *grid, uint word, port
     counters->other = grid->state + other + word;
 }
 
+${defines("portbar_arrive_counters")}
 /* Arrives, release, device scope; returns how many arrivals the phase may lack then. Caller: a leader. */
 static inline uint portbar_arrive_counters(const portbar_grid *grid, const portbar_counters *counters, uint phase)
 {
@@ -25,6 +28,7 @@ static inline uint portbar_arrive_counters(const portbar_grid *grid, const portb
 }
 </%def>
 <%def name="missing()">
+${defines("portbar_missing")}
 /* How many arrivals the work-group's counter lacks for a phase. */
 static inline uint portbar_missing(const portbar_grid *grid, const portbar_counters *counters, uint phase)
 {
@@ -45,12 +49,14 @@ static inline uint portbar_missing(const portbar_grid *grid, const portbar_count
                 return PORTBAR_PLACE_DEFAULT;
 </%def>
 <%def name="votes()">
+${defines("portbar_votes")}
 /* The votes of odd or even phases: a work-group waits for its own word, and arrives at both. */
 typedef struct {
     volatile global ulong *first;
     volatile global ulong *second;
 } portbar_votes;
 
+${defines("portbar_votes_of")}
 /* Fills in the words. Caller: a leader. */
 static inline void portbar_votes_of(const portbar_grid *grid, uint odd, portbar_votes *word)
 {
@@ -61,6 +67,7 @@ static inline void portbar_votes_of(const portbar_grid *grid, uint odd, portbar_
     word->second = (volatile global ulong *)(grid->state + second + PORTBAR_SLOT_VOTES) + odd;
 }
 
+${defines("portbar_arrive_votes")}
 /* Arrives with votes, release, device scope; returns how many arrivals the phase may lack then. Caller: a leader. */
 static inline uint portbar_arrive_votes(const portbar_grid *grid, const portbar_votes *word, ulong mine, uint phases)
 {

@@ -1,12 +1,14 @@
 ## -*- coding: utf-8 -*-
 ## Two counters that only grow, on lines of their own: a work-group arrives at one of them and waits for both.
 <%def name="counters()">
+${defines("portbar_counters")}
 /* The counters of one kind that a barrier counts in. */
 typedef struct {
     volatile global uint *first;
     volatile global uint *second;
 } portbar_counters;
 
+${defines("portbar_counters_of")}
 /* Fills in the counters' words. Caller: a leader. */
 static inline void portbar_counters_of(const portbar_grid *grid, uint word, portbar_counters *counters)
 {
@@ -15,12 +17,14 @@ static inline void portbar_counters_of(const portbar_grid *grid, uint word, port
     counters->second = grid->state + second + word;
 }
 
+${defines("portbar_shard_members")}
 /* How many work-groups arrive at a counter in each phase. */
 static inline uint portbar_shard_members(const portbar_grid *grid, uint shard)
 {
     return grid->num_groups / 2u + (shard < grid->num_groups % 2u ? 1u : 0u);
 }
 
+${defines("portbar_arrive_counters")}
 /* Arrives, release, device scope; returns about how many arrivals the phase lacks then. Caller: a leader. */
 static inline uint portbar_arrive_counters(const portbar_grid *grid, const portbar_counters *counters, uint phase)
 {
@@ -33,6 +37,7 @@ static inline uint portbar_arrive_counters(const portbar_grid *grid, const portb
 }
 </%def>
 <%def name="missing()">
+${defines("portbar_shard_missing")}
 /* How many arrivals a counter lacks that `seen` is read from. Groups that have already left may have arrived again;
    beyond that the counter was overwritten, and no group passes. */
 static inline uint portbar_shard_missing(const portbar_grid *grid, uint shard, uint seen, uint phase)
@@ -41,6 +46,7 @@ static inline uint portbar_shard_missing(const portbar_grid *grid, uint shard, u
     return beyond < grid->num_groups ? 0u : min(0u - beyond, 0x7fffffffu);
 }
 
+${defines("portbar_missing")}
 /* How many arrivals the counters lack for a phase. The loads are all on their way before the first is looked at. */
 static inline uint portbar_missing(const portbar_grid *grid, const portbar_counters *counters, uint phase)
 {
@@ -75,12 +81,14 @@ static inline uint portbar_missing(const portbar_grid *grid, const portbar_count
                 return PORTBAR_PLACE_DEFAULT;
 </%def>
 <%def name="votes()">
+${defines("portbar_votes")}
 /* The votes of odd or even phases: a work-group arrives at one word, and waits for both. */
 typedef struct {
     volatile global ulong *first;
     volatile global ulong *second;
 } portbar_votes;
 
+${defines("portbar_votes_of")}
 /* Fills in the words. Caller: a leader. */
 static inline void portbar_votes_of(const portbar_grid *grid, uint odd, portbar_votes *word)
 {
@@ -89,6 +97,7 @@ static inline void portbar_votes_of(const portbar_grid *grid, uint odd, portbar_
     word->second = (volatile global ulong *)(grid->state + second + PORTBAR_SLOT_VOTES) + odd;
 }
 
+${defines("portbar_arrive_votes")}
 /* Arrives with votes, release, device scope; returns about how many arrivals the phase lacks then. Caller: a leader. */
 static inline uint portbar_arrive_votes(const portbar_grid *grid, const portbar_votes *word, ulong mine, uint phases)
 {
@@ -97,6 +106,7 @@ static inline uint portbar_arrive_votes(const portbar_grid *grid, const portbar_
     return (phases * portbar_shard_members(grid, shard) - (uint)before - 2u) | 1u;
 }
 
+${defines("portbar_votes_seen")}
 /* Arrivals in the low half, votes in the high one, of both words; the loads are on their way together. */
 static inline ulong portbar_votes_seen(const portbar_votes *word)
 {
@@ -105,6 +115,7 @@ static inline ulong portbar_votes_seen(const portbar_votes *word)
     return ((ulong)((uint)(first >> 32) + (uint)(second >> 32)) << 32) | ((uint)first + (uint)second);
 }
 
+${defines("portbar_votes_carried")}
 /* How many words' arrivals have wrapped in a phase. */
 static inline uint portbar_votes_carried(const portbar_grid *grid, uint phases)
 {

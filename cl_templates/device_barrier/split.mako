@@ -2,10 +2,12 @@
 ## The device barrier in two halves. It counts in words of its own, whatever algorithm the whole barrier uses.
 <%namespace name="slots" file="device_barrier/counters.mako"/>
 <%def name="token_type()">
+${defines("portbar_device_token")}
 /* Result of an arrival and argument of a wait: the count that completes this phase. */
 typedef uint portbar_device_token;
 </%def>
 <%def name="arrive()">
+${defines("portbar_device_barrier_arrive")}
 /* First half of a device barrier: announces that this work-group has arrived, and does not wait. Caller: all work-items
    of a participating work-group, in uniform control flow; before the next arrival comes a wait, or a test that returned
    true. Order: release, device scope. Result: valid in every work-item. Cost: one work-group barrier and one atomic. */
@@ -34,6 +36,7 @@ ${slots.here("PORTBAR_SLOT_SPLIT", "            ")}\
 }
 </%def>
 <%def name="wait()">
+${defines("portbar_device_barrier_wait")}
 /* Second half: waits until every participating work-group has arrived.
    Caller: all work-items of the work-group, in uniform control flow, with the token of their last arrival. Order:
    acquire, device scope. Result: false when the spin limit was reached now or before; valid in every work-item. Cost:
@@ -59,6 +62,7 @@ ${slots.acquire("        ")}\
 }
 </%def>
 <%def name="split_missing()">
+${defines("portbar_split_missing")}
 /* How many work-groups have not arrived for a token; acquires, device scope, when all have. Caller: a leader. */
 static inline uint portbar_split_missing(const portbar_grid *grid, portbar_device_token token)
 {
@@ -77,6 +81,7 @@ ${slots.acquire("        ")}\
 }
 </%def>
 <%def name="test_goes_on()">
+${defines("portbar_test_goes_on")}
 /* Counts a test that found arrivals missing against the spin limit, ${tests_in_round} of them as a round. False at
    the limit, which it reports. Caller: a leader. */
 static inline bool portbar_test_goes_on(const portbar_grid *grid, uint missing)
@@ -97,6 +102,7 @@ static inline bool portbar_test_goes_on(const portbar_grid *grid, uint missing)
 }
 </%def>
 <%def name="test_wait()">
+${defines("portbar_device_barrier_test_wait")}
 /* Whether every participating work-group has arrived, without waiting for them. After true, no wait is needed.
    Caller: all work-items of the work-group, in uniform control flow. Order: acquire, device scope, when true. Result:
    the same in every work-item. True also when the launch is draining after a fault, and when the tests since the

@@ -1,12 +1,14 @@
 ## -*- coding: utf-8 -*-
 ## When work-groups arrive at device barriers and leave them, for programs that are built to be traced.
 <%def name="notes()">
+${defines("PORTBAR_TRACE_OF")}
 /* The trace of a launch, for each work-group ${trace_words} words: the launch's epoch; how many barriers it met; when
    it entered; for each of the first ${trace_events} barriers when it arrived, and when it left. Times take two words.
    */
 #define PORTBAR_TRACE_OF(grid) <%text>\</%text>
     ((grid)->state + (grid)->state[PORTBAR_STATE_REPORTS + ${trace_word}u] + (grid)->group_id * ${trace_words}u)
 
+${defines("portbar_trace_time")}
 /* Writes the time. Caller: a leader. */
 static inline void portbar_trace_time(volatile global uint *to)
 {
@@ -15,6 +17,7 @@ static inline void portbar_trace_time(volatile global uint *to)
     to[1] = (uint)(now >> 32);
 }
 
+${defines("portbar_trace_enter")}
 /* Begins the trace of a work-group that takes part. Caller: a leader. */
 static inline void portbar_trace_enter(const portbar_grid *grid)
 {
@@ -24,6 +27,7 @@ static inline void portbar_trace_enter(const portbar_grid *grid)
     portbar_trace_time(own + 2);
 }
 
+${defines("portbar_trace_arrive")}
 /* Notes an arrival. Caller: a leader, when all work-items of its group have arrived. */
 static inline void portbar_trace_arrive(const portbar_grid *grid)
 {
@@ -34,6 +38,7 @@ static inline void portbar_trace_arrive(const portbar_grid *grid)
     own[1] = met + 1u;
 }
 
+${defines("portbar_trace_leave")}
 /* Notes the end of the wait that the last arrival began. Caller: a leader. */
 static inline void portbar_trace_leave(const portbar_grid *grid)
 {
@@ -48,25 +53,36 @@ static inline void portbar_trace_leave(const portbar_grid *grid)
         portbar_trace_enter(grid);
 </%def>
 <%def name="traced()">
+${group()}
 /* The device barrier, and those with votes, with notes of when the work-group arrived and left. As they are, with a
    work-group barrier more: work-items may run one after the other, and the last of them arrives with the group. */
 <%
-    traced = {"barrier": ("bool", "", ""), "any": ("bool", "bool ", "vote"), "all": ("bool", "bool ", "vote"),
-              "count": ("uint", "bool ", "vote"), "sum": ("uint", "uint ", "n")}
+    traced = {
+        "barrier": ("bool", "portbar_device_barrier", "", ""),
+        "any": ("bool", "portbar_device_barrier_any", ", bool vote", ", vote"),
+        "all": ("bool", "portbar_device_barrier_all", ", bool vote", ", vote"),
+        "count": ("uint", "portbar_device_barrier_count", ", bool vote", ", vote"),
+        "sum": ("uint", "portbar_device_barrier_sum", ", uint n", ", n"),
+        "sum_within": ("uint", "portbar_sum_within", ", uint n, volatile global uint *instead, uint most",
+                       ", n, instead, most"),
+    }
 %>\
-% for name, (answer, kind, more) in traced.items():
-static inline ${answer} portbar_traced_${name}(portbar_grid *grid${f", {kind}{more}" if more else ""})
+% for name, (answer, of, parameters, arguments) in traced.items():
+${defines(f"portbar_traced_{name}")}
+static inline ${answer} portbar_traced_${name}(portbar_grid *grid${parameters})
 {
     barrier(CLK_LOCAL_MEM_FENCE);
     if (PORTBAR_LEADER(grid))
         portbar_trace_arrive(grid);
-    const ${answer} found = portbar_device_barrier${f"_{name}(grid, {more})" if more else "(grid)"};
+    const ${answer} found = ${of}(grid${arguments});
     if (PORTBAR_LEADER(grid))
         portbar_trace_leave(grid);
     return found;
 }
 
 % endfor
+${end()}
+${defines("portbar_traced_arrive")}
 /* The halves of the same. */
 static inline portbar_device_token portbar_traced_arrive(portbar_grid *grid)
 {
@@ -76,6 +92,7 @@ static inline portbar_device_token portbar_traced_arrive(portbar_grid *grid)
     return portbar_device_barrier_arrive(grid);
 }
 
+${defines("portbar_traced_wait")}
 static inline bool portbar_traced_wait(portbar_grid *grid, portbar_device_token token)
 {
     const bool held = portbar_device_barrier_wait(grid, token);
@@ -84,6 +101,7 @@ static inline bool portbar_traced_wait(portbar_grid *grid, portbar_device_token 
     return held;
 }
 
+${defines("portbar_traced_test_wait")}
 static inline bool portbar_traced_test_wait(portbar_grid *grid, portbar_device_token token)
 {
     const bool done = portbar_device_barrier_test_wait(grid, token);
@@ -92,6 +110,9 @@ static inline bool portbar_traced_test_wait(portbar_grid *grid, portbar_device_t
     return done;
 }
 
+${defines("portbar_device_barrier", "portbar_device_barrier_arrive", "portbar_device_barrier_wait",
+          "portbar_device_barrier_test_wait", "portbar_device_barrier_any", "portbar_device_barrier_all",
+          "portbar_device_barrier_count", "portbar_device_barrier_sum", "portbar_sum_within")}
 /* From here on, calls of the barrier are traced. */
 #define portbar_device_barrier(grid) (portbar_traced_barrier(grid))
 #define portbar_device_barrier_arrive(grid) (portbar_traced_arrive(grid))
@@ -101,4 +122,5 @@ static inline bool portbar_traced_test_wait(portbar_grid *grid, portbar_device_t
 #define portbar_device_barrier_all(grid, vote) (portbar_traced_all(grid, vote))
 #define portbar_device_barrier_count(grid, vote) (portbar_traced_count(grid, vote))
 #define portbar_device_barrier_sum(grid, n) (portbar_traced_sum(grid, n))
+#define portbar_sum_within(grid, n, instead, most) (portbar_traced_sum_within(grid, n, instead, most))
 </%def>

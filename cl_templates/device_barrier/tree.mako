@@ -4,7 +4,7 @@
 <%def name="prepare()">
     portbar_word_store(state + PORTBAR_STATE_COUNTER, 0u);
     const uint launched = (uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2));
-    volatile global uint *node = state + PORTBAR_STATE_GROUPS + 2u * PORTBAR_CAPACITY_OF(launch.x);
+    volatile global uint *node = state + PORTBAR_STATE_NODES(PORTBAR_CAPACITY_OF(launch.x));
     for (uint i = 0; i < launched; i += PORTBAR_TREE_FAN, node += PORTBAR_LINE)
         portbar_word_store(node, 0u);
 % if release_flagged:
@@ -13,6 +13,7 @@
 % endif
 </%def>
 <%def name="device_barrier()">
+${defines("portbar_device_barrier")}
 /* By one counter for each PORTBAR_TREE_FAN groups and a root, which all poll, or flags that the last one raises. Cost:
    two work-group barriers, one atomic per group and one per node, and polls of one word. */
 static inline bool portbar_device_barrier(portbar_grid *grid)
@@ -26,7 +27,7 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         const uint phase = grid->shared[PORTBAR_SHARED_TARGET] + 1u;
         grid->shared[PORTBAR_SHARED_TARGET] = phase;
         volatile global uint *root = grid->state + PORTBAR_STATE_COUNTER;
-        volatile global uint *node = grid->state + PORTBAR_STATE_GROUPS + 2u * grid->capacity + index * PORTBAR_LINE;
+        volatile global uint *node = grid->state + PORTBAR_STATE_NODES(grid->capacity) + index * PORTBAR_LINE;
         bool last = false;
         const uint lacking = phase * members - portbar_word_arrive(node) - 1u;
         portbar_check_arrival(grid, lacking, members);
@@ -59,6 +60,7 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
 }
 </%def>
 <%def name="wait_root()">
+${defines("portbar_wait_root")}
 /* Waits in a phase for the root, or for a flag that follows it; when it gives up it reports how many groups had
    arrived, which only the nodes know. True when all had. Caller: a leader. */
 static inline bool portbar_wait_root(const portbar_grid *grid, volatile global uint *root, uint phase)
@@ -66,7 +68,7 @@ static inline bool portbar_wait_root(const portbar_grid *grid, volatile global u
     const uint nodes = (grid->num_groups + PORTBAR_TREE_FAN - 1u) / PORTBAR_TREE_FAN;
     const uint outcome = portbar_wait_word(grid, root, phase * nodes);
     if (outcome == PORTBAR_WAIT_LIMIT) {
-        volatile global uint *node = grid->state + PORTBAR_STATE_GROUPS + 2u * grid->capacity;
+        volatile global uint *node = grid->state + PORTBAR_STATE_NODES(grid->capacity);
         uint arrived = 0u;
         for (uint index = 0; index < nodes; ++index, node += PORTBAR_LINE) {
             const uint members = min(PORTBAR_TREE_FAN, grid->num_groups - index * PORTBAR_TREE_FAN);

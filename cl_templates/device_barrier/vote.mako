@@ -4,18 +4,21 @@
 <%namespace name="atomics" file="${context['backend']}"/>\
 <%def name="vote_words()">
 % if votes_wide:
+${defines("portbar_votes_store")}
 /* A word of votes has arrivals in its low half and votes in its high half. Relaxed store, device scope. */
 static inline void portbar_votes_store(volatile global ulong *p, ulong v)
 {
 ${atomics.operation("store", "ulong", "global", "relaxed")}\
 }
 
+${defines("portbar_votes_add")}
 /* Release fetch-and-add, device scope; returns the old value. */
 static inline ulong portbar_votes_add(volatile global ulong *p, ulong v)
 {
 ${atomics.operation("add", "ulong", "global", "release")}\
 }
 
+${defines("portbar_votes_load")}
 /* ${"Acquire" if acquire_polls else "Relaxed"} load, device scope. */
 static inline ulong portbar_votes_load(volatile global ulong *p)
 {
@@ -23,6 +26,7 @@ ${atomics.operation("load", "ulong", "global", "acquire" if acquire_polls else "
 }
 % if not acquire_polls and not one_way_fences:
 
+${defines("portbar_votes_load_acquire")}
 /* Acquire load, device scope. */
 static inline ulong portbar_votes_load_acquire(volatile global ulong *p)
 {
@@ -31,6 +35,7 @@ ${atomics.operation("load", "ulong", "global", "acquire")}\
 % endif
 
 % endif
+${defines("portbar_votes_prepare")}
 /* Sets both words of votes. Caller: as for portbar_state_prepare. */
 static inline void portbar_votes_prepare(volatile global uint *words)
 {
@@ -44,12 +49,14 @@ static inline void portbar_votes_prepare(volatile global uint *words)
 }
 </%def>
 <%def name="local_words()">
+${defines("portbar_local_store")}
 /* Relaxed store to a word of local memory, which may be one of several. */
 static inline void portbar_local_store(volatile local uint *p, uint v)
 {
 ${atomics.operation("store", "uint", "local", "relaxed")}\
 }
 
+${defines("portbar_local_add")}
 /* Relaxed fetch-and-add on a word of local memory; returns the old value. */
 static inline uint portbar_local_add(volatile local uint *p, uint v)
 {
@@ -57,6 +64,7 @@ ${atomics.operation("add", "uint", "local", "relaxed")}\
 }
 </%def>
 <%def name="wait_votes()">
+${defines("portbar_wait_votes")}
 /* Polls the votes until all work-groups have arrived, at most `limit` rounds; returns what it saw last. At the limit it
    reports how many have arrived. ${"Acquire" if acquire_polls else "An acquire is due"}. Caller: a leader. */
 static inline ${vote_type} portbar_wait_votes(const portbar_grid *grid, ${votes_type}, uint target)
@@ -85,6 +93,7 @@ ${own("first_polls_of_votes")}\
 }
 </%def>
 <%def name="acquire_votes()">
+${defines("portbar_acquire_votes")}
 /* Acquire, device scope, from all who have arrived. Caller: a leader that saw that all had. */
 static inline void portbar_acquire_votes(const portbar_votes *word)
 {
@@ -100,6 +109,7 @@ static inline void portbar_acquire_votes(const portbar_votes *word)
 }
 </%def>
 <%def name="meet_votes()">
+${defines("portbar_meet_votes")}
 /* Arrives with the votes of a work-group, waits for those of all, and leaves their sum in local memory; release and
    acquire, device scope. The words of odd and even phases take turns, and only grow: no group comes to a word again
    before all have read it. Caller: a leader. */
@@ -185,6 +195,7 @@ ${own("votes_after_barrier")}\
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 </%def>
 <%def name="count()">
+${defines("portbar_device_barrier_count")}
 /* A device barrier that counts votes: how many work-items of all participating work-groups call it with true. Caller
    and order: as for portbar_device_barrier. Result: valid in every work-item, the same in all; 0 when the spin limit
    was reached, now or before. Cost: one device barrier; the votes travel with the arrivals. */
@@ -195,6 +206,7 @@ ${barrier_of_votes("join_count")}\
 }
 </%def>
 <%def name="any()">
+${defines("portbar_device_barrier_any")}
 /* A device barrier that returns whether any work-item of the participating work-groups calls it with true. Caller,
    order
    and cost: as for portbar_device_barrier_count. Result: valid in every work-item, the same in all; false when the spin
@@ -206,6 +218,7 @@ ${barrier_of_votes("join_any")}\
 }
 </%def>
 <%def name="sum()">
+${defines("portbar_device_barrier_sum")}
 /* A device barrier that adds up a number of each work-item of all participating work-groups, modulo 2^32. Caller,
    order and result: as for portbar_device_barrier_count. Cost: one device barrier, and an addition in local memory for
    each number that is not 0. */
@@ -223,7 +236,38 @@ static inline uint portbar_device_barrier_sum(portbar_grid *grid, uint n)
     return grid->shared[PORTBAR_SHARED_OK] != 0u ? grid->shared[PORTBAR_SHARED_VOTED] : 0u;
 }
 </%def>
+<%def name="sum_within()">
+${defines("portbar_sum_within")}
+/* portbar_device_barrier_sum for a number that is at most `most`: the sum, or where `instead` is not 0 the content of
+   that word after the barrier. Beyond `most` the launch drains from here on, and the caller reports why. Caller and
+   order: as for portbar_device_barrier_count. Result: valid in every work-item, the same in all; 0 when the spin limit
+   was reached, now or before. Cost: as for portbar_device_barrier_sum, and the load of the word. */
+static inline uint portbar_sum_within(portbar_grid *grid, uint n, volatile global uint *instead, uint most)
+{
+    if (n != 0u)
+        (void)portbar_local_add(grid->shared + PORTBAR_SHARED_VOTES, n);
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    if (PORTBAR_LEADER(grid)) {
+        uint sum = 0u;
+        if (PORTBAR_LEADS(grid)) {
+            const uint phase = grid->shared[PORTBAR_SHARED_VOTE_PHASE] + 1u, votes = grid->shared[PORTBAR_SHARED_VOTES];
+            grid->shared[PORTBAR_SHARED_VOTES] = 0u;
+            portbar_meet_votes(grid, phase, votes);
+            if (PORTBAR_LEADS(grid)) {
+                sum = instead != 0 ? portbar_word_load(instead) : grid->shared[PORTBAR_SHARED_VOTED];
+                /* Before the barrier that ends this, so that all work-items agree on the outcome. */
+                if (sum > most)
+                    PORTBAR_GIVE_UP(grid);
+            }
+        }
+        grid->shared[PORTBAR_SHARED_VOTED] = sum;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    return grid->shared[PORTBAR_SHARED_VOTED];
+}
+</%def>
 <%def name="all()">
+${defines("portbar_device_barrier_all")}
 /* A device barrier that returns whether all work-items of the participating work-groups call it with true. Caller,
    order
    and cost: as for portbar_device_barrier_count. Result: valid in every work-item, the same in all; true when the spin

@@ -6,6 +6,7 @@
         return "".join(f"groups <= {most}u ? {number}u : " for most, number in table[:-1]) + f"{table[-1][1]}u"
 %>
 <%def name="hold()">
+${defines("portbar_hold")}
 /* Waits before a work-group's first poll while other arrivals are on their way: sixteenths of a cycle for each missing
    group, as measured on an H200. Caller: a waiting leader. */
 static inline void portbar_hold(uint missing, uint groups)
@@ -19,6 +20,7 @@ static inline void portbar_hold(uint missing, uint groups)
 }
 </%def>
 <%def name="hold_all()">
+${defines("portbar_hold")}
 /* Waits before a work-group's first poll as long as all arrivals take that come at once, as measured on an H200.
    Caller: a waiting leader. */
 static inline void portbar_hold(uint missing, uint groups)
@@ -31,6 +33,7 @@ static inline void portbar_hold(uint missing, uint groups)
 }
 </%def>
 <%def name="draining()">
+${defines("portbar_draining")}
 /* Whether all groups are to leave, since the abort flag is set; reports a flag from elsewhere. Caller: a leader. */
 static inline bool portbar_draining(const portbar_grid *grid)
 {
@@ -41,6 +44,7 @@ static inline bool portbar_draining(const portbar_grid *grid)
 }
 </%def>
 <%def name="wait_word()">
+${defines("portbar_wait_word")}
 /* Polls `word` until it has come to `target` (modulo 2^32), and not further than other groups can have taken it, at
    most `limit` rounds; acquire. Result: PORTBAR_WAIT_REACHED, PORTBAR_WAIT_DRAIN when another group reported a fault,
    PORTBAR_WAIT_LIMIT when this one should. Caller: a leader. */
@@ -55,7 +59,7 @@ ${polls("PORTBAR_WAIT_REACHED")}\
 }
 </%def>
 <%def name="polls(reached, goes_on='')">\
-${own("first_polls_of_word").replace("return PORTBAR_WAIT_REACHED", f"return {reached}")}\
+${own("first_polls_of_word", reached=reached)}\
     for (uint round = 0; round < grid->limit${goes_on}; ++round) {
         bool reached = false;
 % if pauses:
@@ -89,6 +93,7 @@ ${own("first_polls_of_word").replace("return PORTBAR_WAIT_REACHED", f"return {re
 % endif
 </%def>
 <%def name="wait_counted()">
+${defines("portbar_wait_counted")}
 /* Polls `word` until it has come to `target` (modulo 2^32), and no further than other groups can take it; acquire.
    False at the limit, with a report of the groups that `arrivals` is not short of `complete`. Caller: a leader. */
 static inline bool portbar_wait_counted(const portbar_grid *grid, volatile global uint *word, uint target,

@@ -4,11 +4,12 @@
 ## barrier's number, so they are never cleared: the state is replaced before an epoch comes again, and within a launch
 ## a flag lags by at most one barrier.
 <%def name="device_barrier()">
+${defines("portbar_device_barrier")}
 /* By one flag in and one flag out per group; the work-items of group 0 gather and release.
    Cost: three work-group barriers, no atomic read-modify-write; group 0 polls all flags in parallel. */
 static inline bool portbar_device_barrier(portbar_grid *grid)
 {
-    volatile global uint *arrived = grid->state + PORTBAR_STATE_GROUPS;
+    volatile global uint *arrived = grid->state + PORTBAR_STATE_STAMPS(grid->capacity);
     volatile global uint *released = arrived + grid->capacity;
     const uint me = grid->group_id;
     const bool sound = grid->shared[PORTBAR_SHARED_OK] != 0u;
@@ -45,9 +46,11 @@ ${own("remember_held")}\
 }
 </%def>
 <%def name="wait_stamp()">
+${defines("PORTBAR_STAMP")}
 /* Content of a flag: the epoch, and as many bits of the barrier's number in its launch as fit. */
 #define PORTBAR_STAMP(epoch, number) (((epoch) << 8) | ((number) & 0xffu))
 
+${defines("portbar_wait_stamp")}
 /* Polls a flag until it holds exactly `stamp`, at most `limit` rounds; acquire at the end. False on a fault; the one
    who gives up reports how many groups' `arrived` flags hold the stamp, or the next. One work-item. */
 static inline bool portbar_wait_stamp(const portbar_grid *grid, volatile global uint *arrived,

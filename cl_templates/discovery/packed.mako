@@ -1,6 +1,7 @@
 ## -*- coding: utf-8 -*-
 ## Occupancy discovery in one lock-free word: poll by fetch-and-add, close by fetch-and-or.
 <%def name="await_count()">
+${defines("portbar_await_count")}
 /* The number of participating groups, once the poll is closed; 0 at the limit, which closes it. Acquire. A leader's. */
 ${once} uint portbar_await_count(volatile global uint *state, volatile global uint *poll, uint4 launch, uint tag)
 {
@@ -36,6 +37,7 @@ ${once} uint portbar_await_count(volatile global uint *state, volatile global ui
 }
 </%def>
 <%def name="poll_heal()">
+${defines("portbar_poll_heal")}
 /* Polls again where the launch before never ran and left the word unprepared: who wins the exchange is group 0. */
 ${once} uint portbar_poll_heal(volatile global uint *word, uint4 launch, uint tag)
 {
@@ -50,6 +52,7 @@ ${once} uint portbar_poll_heal(volatile global uint *word, uint4 launch, uint ta
 }
 </%def>
 <%def name="discover()">
+${defines("portbar_discover")}
 /* Occupancy discovery after Sorensen et al. (OOPSLA 2016), without a mutex. Group 0 prepares the state and keeps the
    poll open until the expected groups came, or none for the launch's patience; the last that is expected closes it.
    Caller: a leader. Result: the group's id, or PORTBAR_SURPLUS; `*count` is valid unless surplus, and 0 at the limit.

@@ -1,6 +1,7 @@
 ## -*- coding: utf-8 -*-
 ## The published discovery protocol under one mutex, for the survey and for comparison; each lock has a template.
 <%def name="discover()">
+${defines("portbar_discover")}
 /* Occupancy discovery as published by Sorensen et al. (OOPSLA 2016): a polling phase and a closing phase, both under
    one lock. The first group that enters the closing phase closes the poll; with patience it first waits until
    `expected` groups have arrived, or until no group has arrived for `patience` rounds of polls. The first group of a

@@ -1,6 +1,7 @@
 ## -*- coding: utf-8 -*-
 ## The lock of the published discovery protocol, by tickets.
 <%def name="lock()">
+${defines("portbar_discovery_lock")}
 /* Ticket lock, as published; false when `limit` rounds of polls did not suffice. One work-item a group. */
 ${once} bool portbar_discovery_lock(volatile global uint *state, uint limit)
 {
@@ -21,6 +22,7 @@ ${once} bool portbar_discovery_lock(volatile global uint *state, uint limit)
     return false;
 }
 
+${defines("portbar_discovery_unlock")}
 /* Gives the lock to the next group; release order. */
 ${once} void portbar_discovery_unlock(volatile global uint *state)
 {

@@ -1,6 +1,7 @@
 ## -*- coding: utf-8 -*-
 ## The grid: the work-groups that take part in a launch, and how a kernel enters it.
 <%def name="grid_type()">
+${defines("portbar_grid")}
 /* The participating work-groups of this launch, as seen by one work-item. Fields are portbar's own. */
 typedef struct {
     volatile global uint *state;
@@ -8,33 +9,41 @@ typedef struct {
     uint group_id;
     uint num_groups;
     uint epoch;
-    uint capacity;  /* where capacity is used */
+% if reached("capacity"):
+    uint capacity;
+% endif
     uint limit;
-% if counts_in_slots:
-    uint first_slot;  /* where first_slot is used */
+% if counts_in_slots and reached("first_slot"):
+    uint first_slot;
 % if shards > 1:
-    uint second_slot;  /* where first_slot is used */
+    uint second_slot;
 % endif
 % endif
 ${own("grid_fields")}\
 } portbar_grid;
 
+${defines("PORTBAR_GRID_PARAM")}
 /* First parameter of every kernel that uses a grid; the Python runtime fills both in. */
 #define PORTBAR_GRID_PARAM volatile global uint *portbar_grid_param, const uint4 portbar_grid_launch
 
+${defines("PORTBAR_ENTER")}
 /* First statement of every kernel with a grid, in its outermost block. Discovers which groups are resident at once,
    declares `grid`, returns in others. Caller: all work-items. Cost: an atomic and a wait per group, barriers. */
 #define PORTBAR_ENTER(grid)                                      ${"\\"}
     local uint portbar_entered_once[PORTBAR_SHARED_WORDS];       ${"\\"}
     portbar_grid grid;                                           ${"\\"}
-    const portbar_grid *const portbar_entered_grid = &grid;      /* where PORTBAR_ENTERED_GRID is used */ ${"\\"}
-    (void)portbar_entered_grid;                                  /* where PORTBAR_ENTERED_GRID is used */ ${"\\"}
+% if reached("PORTBAR_ENTERED_GRID"):
+    const portbar_grid *const portbar_entered_grid = &grid;      ${"\\"}
+    (void)portbar_entered_grid;                                  ${"\\"}
+% endif
     if (!portbar_enter(&grid, portbar_grid_param, portbar_grid_launch, portbar_entered_once)) return
 </%def>
 <%def name="enter()">
+${defines("portbar_enter")}
 /* Whether a work-group takes part. Order: stores of the host are visible. Cost: one discovery. */
 static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state, uint4 launch, local uint *shared)
 {
+${own("enter_beyond")}\
 ${own("enter_first")}\
     if (PORTBAR_LEADER(grid)) {
         uint count = 1u;
@@ -46,36 +55,47 @@ ${own("enter_first")}\
         shared[PORTBAR_SHARED_ID] = id;
         shared[PORTBAR_SHARED_COUNT] = count;
         shared[PORTBAR_SHARED_OK] = 1u;
-% if counts_in_slots:
-        shared[PORTBAR_SHARED_PLACE] = PORTBAR_PLACE_DEFAULT;  /* where first_slot is used */
+% if counts_in_slots and reached("first_slot"):
+        shared[PORTBAR_SHARED_PLACE] = PORTBAR_PLACE_DEFAULT;
 % if placing:
-        if (id != PORTBAR_SURPLUS)  /* where first_slot is used */
-            shared[PORTBAR_SHARED_PLACE] = portbar_place(state, id, count, launch.w);  /* where first_slot is used */
+        if (id != PORTBAR_SURPLUS)
+            shared[PORTBAR_SHARED_PLACE] = portbar_place(state, id, count, launch.w);
 % endif
 % endif
         shared[PORTBAR_SHARED_TARGET] = 0u;
-        shared[PORTBAR_SHARED_SPLIT] = 0u;  /* where portbar_device_token is used */
-        shared[PORTBAR_SHARED_LOOP_END] = 0u;  /* where portbar_claim is used */
-        shared[PORTBAR_SHARED_KEPT] = 0u;  /* where portbar_claim is used */
-        for (uint i = PORTBAR_SHARED_VOTE_PHASE; i < PORTBAR_SHARED_VOTED; ++i)  /* where portbar_meet_votes is used */
-            shared[i] = 0u;  /* where portbar_meet_votes is used */
-        shared[PORTBAR_SHARED_WANTED] = 0u;  /* where portbar_work_group_places is used */
-        shared[PORTBAR_SHARED_TEAM_SPLITS] = 0u;  /* where portbar_team_begin is used */
-        shared[PORTBAR_SHARED_TEAM_VOTES] = 0u;  /* where portbar_team_begin is used */
+% if reached("portbar_device_token"):
+        shared[PORTBAR_SHARED_SPLIT] = 0u;
+% endif
+% if reached("portbar_claim"):
+        shared[PORTBAR_SHARED_LOOP_END] = 0u;
+        shared[PORTBAR_SHARED_KEPT] = 0u;
+% endif
+% if reached("portbar_meet_votes"):
+        for (uint i = PORTBAR_SHARED_VOTE_PHASE; i < PORTBAR_SHARED_VOTED; ++i)
+            shared[i] = 0u;
+% endif
+% for name, function in zeroed:
+% if reached(function):
+        shared[PORTBAR_SHARED_${name}] = 0u;
+% endif
+% endfor
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+${own("enter_shared")}\
     grid->state = state;
     grid->shared = shared;
     grid->group_id = shared[PORTBAR_SHARED_ID];
     grid->num_groups = shared[PORTBAR_SHARED_COUNT];
     grid->epoch = launch.x & PORTBAR_EPOCH_MASK;
-    grid->capacity = PORTBAR_CAPACITY_OF(launch.x);  /* where capacity is used */
+% if reached("capacity"):
+    grid->capacity = PORTBAR_CAPACITY_OF(launch.x);
+% endif
     grid->limit = launch.w;
-% if counts_in_slots:
-    const uint place = shared[PORTBAR_SHARED_PLACE];  /* where first_slot is used */
-    grid->first_slot = PORTBAR_SLOT_AT(PORTBAR_PLACE_FIRST(place));  /* where first_slot is used */
+% if counts_in_slots and reached("first_slot"):
+    const uint place = shared[PORTBAR_SHARED_PLACE];
+    grid->first_slot = PORTBAR_SLOT_AT(PORTBAR_PLACE_FIRST(place));
 % if shards > 1:
-    grid->second_slot = PORTBAR_SLOT_AT(PORTBAR_PLACE_SECOND(place));  /* where first_slot is used */
+    grid->second_slot = PORTBAR_SLOT_AT(PORTBAR_PLACE_SECOND(place));
 % endif
 % endif
 ${own("enter_last")}\
@@ -83,24 +103,28 @@ ${own("enter_last")}\
 }
 </%def>
 <%def name="ids()">
+${defines("portbar_group_id")}
 /* Linear id of the work-group among the participating ones, from 0. Caller: any work-item. Cost: none. */
 static inline uint portbar_group_id(const portbar_grid *grid)
 {
     return grid->group_id;
 }
 
+${defines("portbar_num_groups")}
 /* Number of participating work-groups, the same in all. Caller: any work-item. Cost: none. */
 static inline uint portbar_num_groups(const portbar_grid *grid)
 {
     return ${stride('grid->num_groups')};
 }
 
+${defines("portbar_global_id")}
 /* Linear id of the work-item among all of the grid, from 0. Caller: any work-item. Cost: little. */
 static inline uint portbar_global_id(const portbar_grid *grid)
 {
     return grid->group_id * portbar_local_linear_size() + PORTBAR_ITEM(grid);
 }
 
+${defines("portbar_global_size")}
 /* Work-items of the grid: the stride of a grid-stride loop. Caller: any work-item. Cost: little. */
 static inline uint portbar_global_size(const portbar_grid *grid)
 {
@@ -108,6 +132,7 @@ static inline uint portbar_global_size(const portbar_grid *grid)
 }
 </%def>
 <%def name="ok()">
+${defines("portbar_device_ok")}
 /* Whether every barrier of this launch that this work-group has been in has held. Caller: any work-item. Result: the
    same in all work-items of the group between two calls of barriers. Cost: a load from local memory. */
 static inline bool portbar_device_ok(const portbar_grid *grid)
@@ -116,19 +141,23 @@ static inline bool portbar_device_ok(const portbar_grid *grid)
 }
 </%def>
 <%def name="atomic_waits()">
+${defines("portbar_entered_grid", "PORTBAR_ENTERED_GRID")}
 /* The grid that an atomic wait of portbar/atomics.h watches: the kernel's after PORTBAR_ENTER, elsewhere "no grid". */
 enum { portbar_entered_grid = 0 };
 #define PORTBAR_ENTERED_GRID ((const portbar_grid *)portbar_entered_grid)
+${defines("portbar_watched_abort")}
 /* The abort flag that a wait looks at, 0 without a grid. */
 static inline volatile global uint *portbar_watched_abort(const portbar_grid *grid)
 {
     return grid != 0 ? grid->state + PORTBAR_STATE_ABORT : 0;
 }
+${defines("portbar_watched_rounds")}
 /* Rounds of polls after which a wait gives up. */
 static inline uint portbar_watched_rounds(const portbar_grid *grid, uint otherwise)
 {
     return grid != 0 ? grid->limit : otherwise;
 }
+${defines("portbar_reported_wait")}
 /* Reports a wait that reached the limit, once per launch, and returns its outcome. Caller: any work-item. */
 static inline uint portbar_reported_wait(const portbar_grid *grid, uint outcome)
 {
@@ -140,11 +169,13 @@ static inline uint portbar_reported_wait(const portbar_grid *grid, uint outcome)
         (void)portbar_draining(grid);
     return outcome;
 }
+${defines("PORTBAR_WATCH", "PORTBAR_REPORTED")}
 #undef PORTBAR_WATCH
 #undef PORTBAR_REPORTED
 #define PORTBAR_WATCH <%text>\</%text>
     portbar_watched_abort(PORTBAR_ENTERED_GRID), portbar_watched_rounds(PORTBAR_ENTERED_GRID, PORTBAR_LONE_ROUNDS)
 #define PORTBAR_REPORTED(outcome) PORTBAR_LONE_REPORTED(portbar_reported_wait(PORTBAR_ENTERED_GRID, outcome))
+${defines("portbar_device_atomic_wait_explicit", "portbar_device_atomic_wait")}
 /* portbar_atomic_wait for functions that have the grid by its address. Needs portbar/atomics.h. Caller: any work-item.
    Order: that of the arguments, when true; sequentially consistent at device scope without. Result: false if the spin
    limit was reached, which is reported to the host, or in a launch that is draining. Cost: a load per poll. */

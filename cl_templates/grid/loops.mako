@@ -2,6 +2,7 @@
 ## Loops over ranges that the work-items of a grid share: fixed shares, and parts that free work-groups claim.
 <%def name="fixed_loops()">
 % if loops_in_pieces:
+${defines("portbar_share")}
 /* The first of `n` elements in a work-item's share; each share is one piece. Any work-item. */
 static inline uint portbar_share(uint n, uint shares, uint at)
 {
@@ -9,12 +10,14 @@ static inline uint portbar_share(uint n, uint shares, uint at)
     return at * each + min(at, more);
 }
 
+${defines("portbar_share_size")}
 /* How many elements a share has. */
 static inline uint portbar_share_size(uint n, uint shares, uint at)
 {
     return n / shares + (at < n % shares ? 1u : 0u);
 }
 
+${defines("portbar_share_of_rows")}
 /* A share of rows of elements: it begins in column x of row y and ends before column z of the row before w. */
 static inline uint4 portbar_share_of_rows(const portbar_grid *grid, uint row, uint rows)
 {
@@ -26,6 +29,7 @@ static inline uint4 portbar_share_of_rows(const portbar_grid *grid, uint row, ui
     return (uint4)((uint)(first % row), (uint)(first / row), (uint)(end - (ulong)last * row), last + 1u);
 }
 
+${defines("PORTBAR_FOR")}
 /* A loop over `uint i` < n, shared by the work-items of the grid: each value is taken once, and each work-item takes
    neighbours, which is fast where threads have caches of their own. Caller: any work-item of the grid. The body holds
    no barrier, since work-items take different numbers of turns. Cost: two divisions per loop. */
@@ -35,6 +39,7 @@ static inline uint4 portbar_share_of_rows(const portbar_grid *grid, uint row, ui
               portbar_end = i + portbar_share_size(portbar_n, portbar_items, portbar_global_id(grid)); ${"\\"}
          i < portbar_end; ++i)
 
+${defines("PORTBAR_FOR_2D")}
 /* PORTBAR_FOR over x < width and y < height, without a division in the body. The body does not change x and y, and
    does not `break`, which would leave one row. Sides are below 2^31. Caller: as for PORTBAR_FOR. Cost: a few divisions
    per loop. */
@@ -46,6 +51,7 @@ static inline uint4 portbar_share_of_rows(const portbar_grid *grid, uint row, ui
                   portbar_end = y + 1u == portbar_rows.s3 ? portbar_rows.s2 : portbar_sides.s0; ${"\\"}
              x < portbar_end; ++x)
 
+${defines("PORTBAR_FOR_3D")}
 /* PORTBAR_FOR_2D with a third side: x < width, y < height and z < depth; height * depth is below 2^32. Caller: as for
    PORTBAR_FOR. Cost: a few divisions per loop. */
 #define PORTBAR_FOR_3D(x, y, z, grid, width, height, depth) ${"\\"}
@@ -58,6 +64,7 @@ static inline uint4 portbar_share_of_rows(const portbar_grid *grid, uint row, ui
                   portbar_end = portbar_rows.s1 + 1u == portbar_rows.s3 ? portbar_rows.s2 : portbar_sides.s0; ${"\\"}
              x < portbar_end; ++x)
 % else:
+${defines("PORTBAR_FOR")}
 /* A loop over `uint i` < n, shared by the work-items of the grid: each value is taken once. Neighbouring work-items
    take neighbours, so that accesses to memory join. The body holds no barrier: work-items take different numbers of
    turns. Caller: any work-item of the grid. Cost: a division per loop. */
@@ -66,6 +73,7 @@ static inline uint4 portbar_share_of_rows(const portbar_grid *grid, uint row, ui
               portbar_turns = i < portbar_n ? (portbar_n - i - 1u) / portbar_stride + 1u : 0u; ${"\\"}
          portbar_turns != 0u; --portbar_turns, i += portbar_stride)
 
+${defines("portbar_walk")}
 /* A way through three dimensions. A tile is what a work-group covers at once: its local size where that has several
    dimensions; otherwise one element for each work-item, along the rows. */
 typedef struct {
@@ -76,6 +84,7 @@ typedef struct {
     uint3 at;
 } portbar_walk;
 
+${defines("portbar_walk_begin")}
 /* The way of one work-item. Any work-item. */
 static inline portbar_walk portbar_walk_begin(const portbar_grid *grid, uint3 sides)
 {
@@ -96,6 +105,7 @@ static inline portbar_walk portbar_walk_begin(const portbar_grid *grid, uint3 si
     return walk;
 }
 
+${defines("portbar_walk_on")}
 /* Goes one step on: what reaches beyond a side goes on in the next row or plane. */
 static inline void portbar_walk_on(portbar_walk *walk)
 {
@@ -110,10 +120,12 @@ static inline void portbar_walk_on(portbar_walk *walk)
     }
 }
 
+${defines("PORTBAR_WALK")}
 #define PORTBAR_WALK(grid, width, height, depth) ${"\\"}
     for (portbar_walk portbar_way = portbar_walk_begin(grid, (uint3)((width), (height), (depth))); ${"\\"}
          portbar_way.at.s2 < portbar_way.sides.s2; portbar_walk_on(&portbar_way))
 
+${defines("PORTBAR_FOR_2D")}
 /* PORTBAR_FOR over x < width and y < height, without a division in the body. The body does not change x and y, and
    does not `break`, which would leave one element. The product of the sides is below 2^32, each below 2^31. Caller: as
    for PORTBAR_FOR. Cost: a few divisions per loop. */
@@ -123,6 +135,7 @@ static inline void portbar_walk_on(portbar_walk *walk)
                   portbar_inside = x < portbar_way.sides.s0 && y < portbar_way.sides.s1; ${"\\"}
              portbar_inside != 0u; portbar_inside = 0u)
 
+${defines("PORTBAR_FOR_3D")}
 /* PORTBAR_FOR_2D with a third side: x < width, y < height and z < depth. Caller: as for PORTBAR_FOR. Cost: a few
    divisions per loop. */
 #define PORTBAR_FOR_3D(x, y, z, grid, width, height, depth) ${"\\"}
@@ -133,10 +146,11 @@ static inline void portbar_walk_on(portbar_walk *walk)
 % endif
 </%def>
 <%def name="dynamic_loops()">
+${defines("portbar_claim")}
 /* The next tile of a loop that the work-groups claim from, 0xffffffff if none is left. Tickets of all loops of a
    launch are one sequence, so no loop needs a separate counter: a group that draws one beyond its loop's end keeps it
-   for the next loop, to which it belongs. Caller: all work-items of the group; `turn` is 0 in a loop's first
-   call, which follows a barrier. */
+   for the next loop, to which it belongs. Caller: all work-items of the group; `turn` counts the loop's calls
+   from 0. */
 static inline uint portbar_claim(const portbar_grid *grid, uint count, uint turn)
 {
     local uint *shared = grid->shared, *claimed = shared + PORTBAR_SHARED_CLAIMED + (turn & 1u);
@@ -163,32 +177,38 @@ static inline uint portbar_claim(const portbar_grid *grid, uint count, uint turn
     return claimed[0] - 1u;
 }
 
-/* The first tile. A function of its own, since some compilers miscompile a barrier under an `if`. Caller: as above. */
-static inline uint portbar_claim_first(const portbar_grid *grid, uint count)
+${defines("portbar_claims_begin")}
+/* Begins such a loop: its first turn is 0. Caller: all work-items of the group, which have read what they claimed in
+   the loop before when they are here. */
+static inline uint portbar_claims_begin(void)
 {
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);  /* the loop before has read what it claimed */
-    return portbar_claim(grid, count, 0u);
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    return 0u;
 }
 
+${defines("PORTBAR_FOR_TILES")}
 /* A loop over `uint tile` < count in which free work-groups claim the next tile, so that uneven work spreads. All
    work-items of a group run the body with the same tile; it may hold barriers of the group, not of the grid. If groups
    leave by `break`, each with all its work-items, the others take the rest, and a device barrier must precede the next
    such loop. Loops without a device barrier between them have fewer than 2^31 tiles together. Caller: all work-items
    of every group of the grid, each group the same loops with the same counts in the same order. Order: none between
    groups. Cost: an atomic and a barrier of the group per tile, and one of each at the end. */
+## One claim, in the condition: PoCL copies all code after a loop whose condition is tested before it as well, and
+## PoCL 3.0 ends the process at one in a loop that claims before and at the end of a turn.
 #define PORTBAR_FOR_TILES(tile, grid, count) ${"\\"}
-    for (uint portbar_turn = 0u, portbar_count = (count), tile = portbar_claim_first(grid, portbar_count); ${"\\"}
-         tile < portbar_count; tile = portbar_claim(grid, portbar_count, ++portbar_turn))
+    for (uint portbar_turn = portbar_claims_begin(), portbar_count = (count), tile; ${"\\"}
+         (tile = portbar_claim(grid, portbar_count, portbar_turn)) < portbar_count; ++portbar_turn)
 
+${defines("PORTBAR_FOR_DYNAMIC")}
 /* A loop over `uint i` < n in which free work-groups claim the next `chunk` values and share them among their
    work-items. The body holds no barrier, and `break` leaves a work-item's part of a chunk. n plus a local size is
    below 2^32. Caller and order: as for PORTBAR_FOR_TILES. Cost: an atomic and a barrier of the group per chunk, and
    one of each at the end. */
 #define PORTBAR_FOR_DYNAMIC(i, grid, n, chunk) ${"\\"}
-    for (uint portbar_n = (n), portbar_chunk = max((uint)(chunk), 1u), portbar_turn = 0u, ${"\\"}
+    for (uint portbar_n = (n), portbar_chunk = max((uint)(chunk), 1u), portbar_turn = portbar_claims_begin(), ${"\\"}
               portbar_count = portbar_n / portbar_chunk + (portbar_n % portbar_chunk != 0u ? 1u : 0u), ${"\\"}
-              portbar_tile = portbar_claim_first(grid, portbar_count); ${"\\"}
-         portbar_tile < portbar_count; portbar_tile = portbar_claim(grid, portbar_count, ++portbar_turn)) ${"\\"}
+              portbar_tile; ${"\\"}
+         (portbar_tile = portbar_claim(grid, portbar_count, portbar_turn)) < portbar_count; ++portbar_turn) ${"\\"}
         for (uint portbar_first = portbar_tile * portbar_chunk, ${"\\"}
                   portbar_in_tile = min(portbar_chunk, portbar_n - portbar_first), ${"\\"}
 % if loops_in_pieces:

@@ -1,6 +1,7 @@
 ## -*- coding: utf-8 -*-
 ## Where in a cache a counter lies decides how far each work-group's arrivals and polls travel.
 <%def name="place_wait()">
+${defines("portbar_place_wait")}
 /* Waits until a word has come to `target`, acquire. False when that takes long: the first barrier will say so. */
 static inline bool portbar_place_wait(volatile global uint *word, uint target)
 {
@@ -12,6 +13,7 @@ static inline bool portbar_place_wait(volatile global uint *word, uint target)
 }
 </%def>
 <%def name="place()">
+${defines("portbar_place")}
 /* Finds the pair of slots at which barriers are fastest, once per state: caches have partitions, and an H200's barrier
    takes 5% less through some. Two counters that are both near are not always fast together. Caller: the leader of a
    participating group. Result: two slots, the same in all groups. Cost: one load; 0.1 ms the first time. */

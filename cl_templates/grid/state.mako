@@ -1,10 +1,12 @@
 ## -*- coding: utf-8 -*-
 ## What a launch does with the hidden state before its first barrier.
 <%def name="once_apart()">
+${defines("PORTBAR_APART")}
 /* A function that only a leader calls, once per launch: vectors of it, and inlining, would cost a third of a build. */
 #define PORTBAR_APART static __attribute__((noinline, optnone))
 </%def>
 <%def name="local_linear_id()">
+${defines("portbar_local_linear_id")}
 /* Linear id of the work-item in its work-group, for 1 to 3 dimensions. Caller: any work-item. Cost: little. */
 static inline uint portbar_local_linear_id(void)
 {
@@ -12,6 +14,7 @@ static inline uint portbar_local_linear_id(void)
 }
 </%def>
 <%def name="local_linear_size()">
+${defines("portbar_local_linear_size")}
 /* Work-items in a work-group. Caller: any work-item. Cost: little. */
 static inline uint portbar_local_linear_size(void)
 {
@@ -19,6 +22,7 @@ static inline uint portbar_local_linear_size(void)
 }
 </%def>
 <%def name="is_smaller()">
+${defines("portbar_is_smaller")}
 /* Whether the work-group is smaller than others (OpenCL C 2.0): ids in the grid assume one size. Any work-item. */
 static inline bool portbar_is_smaller(void)
 {
@@ -28,6 +32,7 @@ static inline bool portbar_is_smaller(void)
 }
 </%def>
 <%def name="is_leader()">
+${defines("portbar_is_leader")}
 /* True in the one work-item of each work-group that talks to the other groups. */
 static inline bool portbar_is_leader(void)
 {
@@ -38,11 +43,24 @@ static inline bool portbar_is_leader(void)
 }
 </%def>
 <%def name="state_prepare()">
+${defines("PORTBAR_REPORT")}
 /* A launch's report: epoch, status, participating groups; of a fault the arrived groups and the reporting group. */
 #define PORTBAR_REPORT(state, epoch) <%text>\</%text>
     ((state) + PORTBAR_STATE_REPORTS + ((epoch) % PORTBAR_REPORTS) * PORTBAR_REPORT_WORDS)
 
+${defines("portbar_note_fault")}
+/* Copies a report with a fault to where later launches leave it, for the host, which looks after the launch, so that
+   plain stores do. Caller: who reported it. */
+static inline void portbar_note_fault(volatile global uint *state, uint epoch)
+{
+    volatile global uint *report = PORTBAR_REPORT(state, epoch), *last = state + PORTBAR_STATE_FAULT;
+    for (uint word = 1u; word < 6u; ++word)
+        last[word] = report[word];
+    last[0] = epoch;
+}
+
 % if counts_in_slots:
+${defines("portbar_slots_prepare")}
 /* Sets the counters in slots. Caller: as for portbar_state_prepare. */
 ${once} void portbar_slots_prepare(volatile global uint *state, uint4 launch)
 {
@@ -61,42 +79,47 @@ ${once} void portbar_slots_prepare(volatile global uint *state, uint4 launch)
 % for slot in ["FIRST", "SECOND"][:shards]:
     volatile global uint *${slot.lower()} = state + PORTBAR_SLOT_AT(PORTBAR_PLACE_${slot}(place));
     portbar_word_store(${slot.lower()} + PORTBAR_SLOT_WHOLE, 0u);
-    portbar_word_store(${slot.lower()} + PORTBAR_SLOT_SPLIT, 0u);  /* where portbar_device_token is used */
+% if reached("portbar_device_token"):
+    portbar_word_store(${slot.lower()} + PORTBAR_SLOT_SPLIT, 0u);
+% endif
 % endfor
-    portbar_votes_prepare(first + PORTBAR_SLOT_VOTES);  /* where portbar_meet_votes is used */
+% if reached("portbar_meet_votes"):
+    portbar_votes_prepare(first + PORTBAR_SLOT_VOTES);
 % if votes_in_two:
-    portbar_votes_prepare(second + PORTBAR_SLOT_VOTES);  /* where portbar_meet_votes is used */
+    portbar_votes_prepare(second + PORTBAR_SLOT_VOTES);
+% endif
 % endif
 }
 
 % endif
-/* Most work-groups whose values each of them reads after the device barrier of a reduction, and fewest of a slice. */
-#ifndef PORTBAR_GRID_FLAT
-#define PORTBAR_GRID_FLAT ${grid_flat}u
-#endif
-#ifndef PORTBAR_GRID_SLICE
-#define PORTBAR_GRID_SLICE ${grid_slice}u
-#endif
-/* Sets the counters of slices. Caller: as for portbar_state_prepare. */
-${once} void portbar_slices_prepare(volatile global uint *state)
-{
-    if ((uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2)) > PORTBAR_GRID_FLAT)
-        for (uint slice = 0; slice < PORTBAR_GRID_SLICES; ++slice)
-            portbar_word_store(state + PORTBAR_STATE_SLICES + slice * PORTBAR_LINE, 0u);
-}
-
+% for _, _, text in preparations:
+${text}
+% endfor
+${defines("portbar_state_prepare")}
 /* Sets the words that this launch's barriers count in, and opens its report. Caller: the leader of group 0, before it
    publishes the group count. A group that gives up before closes the poll first, so that this one is lost, too. */
 ${once} void portbar_state_prepare(volatile global uint *state, uint4 launch)
 {
 % if counts_in_slots:
-    portbar_slots_prepare(state, launch);  /* where first_slot is used */
-% else:
-    portbar_word_store(state + PORTBAR_STATE_SPLIT, 0u);  /* where portbar_device_token is used */
-    portbar_votes_prepare(state + PORTBAR_STATE_VOTES);  /* where portbar_meet_votes is used */
+% if reached("first_slot"):
+    portbar_slots_prepare(state, launch);
 % endif
-    portbar_word_store(state + PORTBAR_STATE_TICKETS, 0u);  /* where portbar_claim is used */
-    portbar_slices_prepare(state);  /* where portbar_grid_slice_is_last is used */
+% else:
+% if reached("portbar_device_token"):
+    portbar_word_store(state + PORTBAR_STATE_SPLIT, 0u);
+% endif
+% if reached("portbar_meet_votes"):
+    portbar_votes_prepare(state + PORTBAR_STATE_VOTES);
+% endif
+% endif
+% if reached("portbar_claim"):
+    portbar_word_store(state + PORTBAR_STATE_TICKETS, 0u);
+% endif
+% for one, first, _ in preparations:
+% if reached(one.needed_by):
+    ${one.function}(state + (${first}), launch);
+% endif
+% endfor
 ${prepare_lines}\
     volatile global uint *report = PORTBAR_REPORT(state, launch.x & PORTBAR_EPOCH_MASK);
     portbar_word_store(report + 1, PORTBAR_STATUS_OPEN);
@@ -107,19 +130,24 @@ ${prepare_lines}\
 }
 </%def>
 <%def name="report_fault()">
+${defines("portbar_report_fault")}
 /* Sets the abort flag; reports it once, unknown ones too; groups lost in discovery may see an old one. A leader's. */
 ${once} void portbar_report_fault(volatile global uint *state, uint epoch, uint status, uint arrived, uint group)
 {
     volatile global uint *report = PORTBAR_REPORT(state, epoch);
     const bool already_set = portbar_word_compare_exchange(state + PORTBAR_STATE_ABORT, 0u, 1u) != 0u;
+    bool noted = true;
     if (already_set && status != PORTBAR_STATUS_LOST) {
         /* The work-item that set it in this launch stores another status, before this or after. */
-        (void)portbar_word_compare_exchange(report + 1, PORTBAR_STATUS_OPEN, PORTBAR_STATUS_OVERWRITTEN);
+        noted = portbar_word_compare_exchange(report + 1, PORTBAR_STATUS_OPEN, PORTBAR_STATUS_OVERWRITTEN)
+                == PORTBAR_STATUS_OPEN;
     } else {
         portbar_word_store(report + 3, arrived);
         portbar_word_store(report + 4, group);
         portbar_word_store(report + 1, status);
         portbar_word_store(report, epoch);
     }
+    if (noted)
+        portbar_note_fault(state, epoch);
 }
 </%def>

@@ -1,6 +1,7 @@
 ## -*- coding: utf-8 -*-
 ## Mutual exclusion between work-groups: the two locks of the published occupancy-bound protocol, every wait bounded.
 <%def name="types()">
+${defines("portbar_spin_lock")}
 /* A free lock is all zero. Only one work-item of a work-group at a time may hold or wait for a lock: a second work-item
    of the same group that waits for it may keep the first from ever running. Every group that holds a lock must be able
    to run to the release:
@@ -10,18 +11,21 @@ typedef struct {
     uint held;
 } portbar_spin_lock;
 
+${defines("portbar_ticket_lock")}
 /* First come, first served; the fairness is what makes discovery find every group (Sorensen et al., OOPSLA 2016). */
 typedef struct {
     uint next;
     uint serving;
 } portbar_ticket_lock;
 
+${defines("PORTBAR_LOCK_POLLS")}
 /* Polls that an acquire makes before it gives up: some seconds on this device. */
 #ifndef PORTBAR_LOCK_POLLS
 #define PORTBAR_LOCK_POLLS ${wait_polls}u
 #endif
 </%def>
 <%def name="spin_lock()">
+${defines("portbar_spin_lock_try_acquire")}
 /* Tries at most `polls` times (at least once) to take the lock. Caller: one work-item of a group. Order: acquire at
    device scope, global memory: stores of the previous holder are visible. Result: true if the caller has the lock.
    Cost: an exchange, and a load per poll. */
@@ -40,6 +44,7 @@ static inline bool portbar_spin_lock_try_acquire(volatile global portbar_spin_lo
     } while (++i < ${rolled("polls")});
     return false;
 }
+${defines("portbar_spin_lock_acquire")}
 /* Takes the lock. Caller: one work-item of a group. Order: acquire at device scope, global memory. Result: false when
    PORTBAR_LOCK_POLLS polls did not get it, and then the caller must not go on as its holder. Cost: an exchange, and a
    load per poll. */
@@ -47,6 +52,7 @@ static inline bool portbar_spin_lock_acquire(volatile global portbar_spin_lock *
 {
     return portbar_spin_lock_try_acquire(lock, PORTBAR_LOCK_POLLS);
 }
+${defines("portbar_spin_lock_release")}
 /* Gives the lock back. Caller: the work-item that took it. Order: release at device scope, global memory. Cost: a
    store. */
 static inline void portbar_spin_lock_release(volatile global portbar_spin_lock *lock)
@@ -55,6 +61,7 @@ static inline void portbar_spin_lock_release(volatile global portbar_spin_lock *
 }
 </%def>
 <%def name="ticket_lock()">
+${defines("portbar_ticket_lock_try_acquire")}
 /* Takes the lock if it becomes free within `polls` polls (at least one). It draws a ticket only if that is served at
    once, so giving up has no side effects, and work-items that wait in `portbar_ticket_lock_acquire` come first.
    Caller: one work-item of a group. Order: acquire at device scope, global memory. Result: true if the caller has the
@@ -75,6 +82,7 @@ static inline bool portbar_ticket_lock_try_acquire(volatile global portbar_ticke
     } while (++i < ${rolled("polls")});
     return false;
 }
+${defines("portbar_ticket_lock_acquire")}
 /* Draws a ticket and waits until it is served. A ticket cannot be handed back, so after a false the lock is lost to
    all who come later: their waits end in the same way. Caller: one work-item of a group. Order: acquire at device
    scope, global memory. Result: false after PORTBAR_LOCK_POLLS polls. Cost: an atomic addition, and a load per poll. */
@@ -91,6 +99,7 @@ static inline bool portbar_ticket_lock_acquire(volatile global portbar_ticket_lo
     }
     return false;
 }
+${defines("portbar_ticket_lock_release")}
 /* Gives the lock to the next ticket. Caller: the work-item that took it. Order: release at device scope, global
    memory. Cost: a load and a store. */
 static inline void portbar_ticket_lock_release(volatile global portbar_ticket_lock *lock)

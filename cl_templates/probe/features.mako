@@ -152,15 +152,15 @@ kernel void portbar_probe_feature(global uint *out)
     __asm__ volatile("st.relaxed.gpu.global.u32 [%0], %1;" :: "l"(out + 1), "r"(v) : "memory");
 }
 </%def>
-<%def name="x86_pause()">
-/* The pause instruction of x86, by which a spinning thread leaves its core's resources to the other one. */
+<%def name="pause()">
+/* The pause of the host's processor, by which a spinning thread leaves its core's resources to the other one. */
 kernel void portbar_probe_feature(global uint *out)
 {
     local uint seen[64];
     seen[get_local_id(0)] = 1u;
     barrier(CLK_LOCAL_MEM_FENCE);
     if (get_local_id(0) == 0) {
-        __asm__ volatile("pause" ::: "memory");
+        portbar_relax(1u);
         out[0] += 4u * seen[63];
     }
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -172,7 +172,7 @@ kernel void portbar_probe_feature(global uint *out)
 kernel void portbar_probe_feature(global uint *out)
 {
     for (uint round = 0; round < 64u + (uint)get_local_id(0); ++round) {
-        __asm__ volatile("pause" ::: "memory");
+        portbar_relax(1u);
         portbar_yield(round);
     }
     if (get_local_id(0) == 0)

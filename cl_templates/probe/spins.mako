@@ -57,9 +57,10 @@ kernel void portbar_probe_handshake(volatile global uint *words, global uint *me
 /* Message passing between pairs of work-groups, to and fro: one writes ${payload} plain words on lines of their own and
    releases a flag, the other polls the flag, acquires, checks the words and replies in the same way. Every round
    overwrites the words of the round before, so a stale line or a moved access shows. Groups of one work-item, an even
-   number of them. `flags`: a line per group, all 0. `data`: ${payload} lines per group. report[3 g]: rounds that group
+   number of them. `flags`: a line per group, all 0. `data`: ${payload} lines per group. report[4 g]: rounds that group
    g finished; then those of them in which it read stale data; then waits that reached `limit` polls, which end the
-   launch. */
+   launch: those for a message that was not there yet, and those for one that was, as an atomic addition says, which reads
+   the newest value whatever the polls read. */
 kernel void portbar_probe_messages(volatile global uint *flags, global uint *data, global uint *report, uint rounds, uint limit)
 {
     const uint group = (uint)get_group_id(0), pairs = (uint)get_num_groups(0) / 2u;
@@ -68,7 +69,7 @@ kernel void portbar_probe_messages(volatile global uint *flags, global uint *dat
     volatile global uint *mine = flags + group * ${line_words}, *theirs = flags + peer * ${line_words};
     global uint *sent = data + group * ${line_words * payload};
     global const uint *received = data + peer * ${line_words * payload};
-    uint done = 0u, stale = 0u, lost = 0u;
+    uint done = 0u, stale = 0u, absent = 0u, missed = 0u;
     for (uint round = 1; round <= rounds; ++round) {
         if (opens) {
             for (uint k = 0; k < ${payload}u; ++k)
@@ -79,7 +80,8 @@ kernel void portbar_probe_messages(volatile global uint *flags, global uint *dat
         for (uint i = 0; i < limit && (int)(seen - round) < 0; ++i)
             seen = ${message_poll};
         if ((int)(seen - round) < 0) {
-            lost = 1u;
+            missed = (int)(portbar_word_add(theirs, 0u) - round) < 0 ? 0u : 1u;
+            absent = 1u - missed;
             break;
         }
         (void)portbar_word_load_acquire(theirs);
@@ -94,8 +96,9 @@ kernel void portbar_probe_messages(volatile global uint *flags, global uint *dat
             portbar_word_store_release(mine, round);
         }
     }
-    report[3u * group] = done;
-    report[3u * group + 1u] = stale;
-    report[3u * group + 2u] = lost;
+    report[4u * group] = done;
+    report[4u * group + 1u] = stale;
+    report[4u * group + 2u] = absent;
+    report[4u * group + 3u] = missed;
 }
 </%def>

@@ -5,18 +5,24 @@
     from portbar.primitives.reduction import code
 %>
 <%def name="positions()">
+${group()}
 /* Linear id of the work-group, and their number, for 1-, 2- and 3-dimensional sizes. Caller: any work-item. Cost: a
    few integer operations. */
+${defines("portbar_gang_id")}
 PORTBAR_COLLECTIVE uint portbar_gang_id(void)
 {
     return (uint)((get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0) + get_group_id(0));
 }
+${defines("portbar_gang_count")}
 PORTBAR_COLLECTIVE uint portbar_gang_count(void)
 {
     return (uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2));
 }
+${end()}
+${group()}
 /* Work-items of all work-groups before the caller's, and of the launch: the last work-groups of a dimension may be
    smaller. Any work-item. */
+${defines("portbar_items_before")}
 PORTBAR_COLLECTIVE uint portbar_items_before(void)
 {
     const size_t x = get_global_id(0) - get_local_id(0) - get_global_offset(0);
@@ -25,12 +31,15 @@ PORTBAR_COLLECTIVE uint portbar_items_before(void)
     return (uint)((z * get_global_size(1) + y * get_local_size(2)) * get_global_size(0)
                   + x * get_local_size(1) * get_local_size(2));
 }
+${defines("portbar_items")}
 PORTBAR_COLLECTIVE uint portbar_items(void)
 {
     return (uint)(get_global_size(0) * get_global_size(1) * get_global_size(2));
 }
+${end()}
 </%def>
 <%def name="locks()">
+${defines("portbar_gang_fault")}
 /* Leaves word of a fault for the host, of the last one in a launch. Caller: one work-item of a work-group. */
 PORTBAR_COLLECTIVE void portbar_gang_fault(private portbar_scratch *scratch, uint code, uint which)
 {
@@ -41,8 +50,10 @@ PORTBAR_COLLECTIVE void portbar_gang_fault(private portbar_scratch *scratch, uin
                                   memory_scope_device);
 }
 
+${group()}
 /* Takes and gives back a lock that is 0 while it is free; false when that took too long. Acquire and release order of
    global memory at device scope. Caller: one work-item of a work-group. */
+${defines("portbar_gang_take")}
 PORTBAR_COLLECTIVE bool portbar_gang_take(volatile global uint *lock)
 {
     for (uint i = 0; i < PORTBAR_REDUCTION_POLLS; ++i) {
@@ -56,10 +67,12 @@ PORTBAR_COLLECTIVE bool portbar_gang_take(volatile global uint *lock)
     }
     return false;
 }
+${defines("portbar_gang_give")}
 PORTBAR_COLLECTIVE void portbar_gang_give(volatile global uint *lock)
 {
     portbar_atomic_store_explicit(lock, 0u, memory_order_release, memory_scope_device);
 }
+${end()}
 </%def>
 <%def name="finish()">
 % for each in loops:
@@ -71,12 +84,14 @@ PORTBAR_COLLECTIVE void portbar_gang_give(volatile global uint *lock)
     place = places[op]
     lines = None if each.deterministic else code.atomic_lines(each, atomics)
 %>
+${defines(f"portbar_update_{op}", of=R)}
 /* The receivers, combined with `mine` and written. Caller: one work-item at a time. */
 PORTBAR_COLLECTIVE void portbar_update_${op}(${R} results, ${L} mine)
 {
     portbar_write_${op}(results, portbar_combine_${op}(portbar_read_${op}(results, ${op}_identity()), mine));
 }
 % if each.deterministic:
+${defines(f"portbar_finish_{op}", of=R)}
 /* The values of all work-groups, combined in the order of the groups, into the receivers. The last group to arrive does
    it, so no group waits; it also resets the counter. `mine` is used from the first work-item of each group. Caller:
    all work-items of all work-groups. Order: the last group acquires the values that the others released. Cost: an
@@ -139,8 +154,9 @@ PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, $
 % endif
 }
 % else:
-/* The value of each work-group into the receivers, by atomic operations, or under a lock where some part has none, in the
-   order in which the groups come. `mine` counts in the first work-item of each group. Caller: all work-items of all
+${defines(f"portbar_finish_{op}", of=R)}
+/* The value of each work-group into the receivers, by atomic operations, or under a lock where some part has none, in
+   the order in which the groups come. `mine` counts in the first work-item of each group. Caller: all work-items of all
    work-groups. */
 PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, ${R} results, ${L} mine)
 {
@@ -161,10 +177,12 @@ PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, $
 }
 % endif
 
+${group()}
 /* The lock of `${op}` among work-groups, for updates that no operator can express. Caller: one work-item of a
    work-group, never several of one. Order: acquire and release of global memory, device scope. Result: false if it
    could not be acquired within some seconds, which is reported to the host. Cost: an atomic operation, and a load per
    poll. */
+${defines(f"{op}_lock_gang")}
 PORTBAR_COLLECTIVE bool ${op}_lock_gang(private portbar_scratch *scratch)
 {
     if (scratch->state == 0)
@@ -174,13 +192,16 @@ PORTBAR_COLLECTIVE bool ${op}_lock_gang(private portbar_scratch *scratch)
         portbar_gang_fault(scratch, ${faults["lock"]}u, ${number}u);
     return taken;
 }
+${defines(f"{op}_unlock_gang")}
 PORTBAR_COLLECTIVE void ${op}_unlock_gang(private portbar_scratch *scratch)
 {
     portbar_gang_give(scratch->state + scratch->launch.x + ${place.lock}u);
 }
+${end()}
 % endfor
 </%def>
 <%def name="sub_group_locks()">
+${defines("portbar_locks_start")}
 /* Called by PORTBAR_REDUCTION_SCRATCH in addition; not for direct use. */
 PORTBAR_COLLECTIVE void portbar_locks_start(private portbar_scratch *scratch)
 {
@@ -194,10 +215,12 @@ PORTBAR_COLLECTIVE void portbar_locks_start(private portbar_scratch *scratch)
     op = each.name
     number = loops.index(each)
 %>
+${group()}
 /* The lock of `${op}` among the sub-groups of a work-group. No barrier may precede the unlock. Caller: one work-item
    of a sub-group, or of a warp if sub-groups are parts of a warp. Order: acquire and release of local and global
    memory within the work-group. Result: false if it could not be acquired within some seconds. Cost: an atomic
    operation on local memory, and a load per poll. */
+${defines(f"{op}_lock_worker")}
 PORTBAR_COLLECTIVE bool ${op}_lock_worker(private portbar_scratch *scratch)
 {
     volatile local uint *lock = scratch->locks + ${number};
@@ -211,10 +234,12 @@ PORTBAR_COLLECTIVE bool ${op}_lock_worker(private portbar_scratch *scratch)
     }
     return false;
 }
+${defines(f"{op}_unlock_worker")}
 PORTBAR_COLLECTIVE void ${op}_unlock_worker(private portbar_scratch *scratch)
 {
     PORTBAR_GROUP_FENCE(memory_order_release);
     portbar_atomic_store_explicit(scratch->locks + ${number}, 0u, memory_order_release, memory_scope_work_group);
 }
+${end()}
 % endfor
 </%def>

@@ -489,3 +489,107 @@ ${finish("column")}\
         portbar_word_store(counters + get_group_id(0), 0u);
 }
 </%def>
+<%def name="rows_of_one(step, row)">
+% for out in job.outputs:
+                ${out.c} one${out.place} = a${out.place}[c];
+% for k in range(step):
+                one${out.place} = portbar_combine_${out.place}(one${out.place}, ${out.mapped_at(row(k), f"({row(k)}) * columns + c")});
+% endfor
+                a${out.place}[c] = one${out.place};
+% endfor
+</%def>
+<%def name="strips()">
+<%
+rows_at_once, count = 4, job.strip
+def row(k):
+    return f"r + {k}u" if k else "r"
+%>\
+/* Each strip of ${count} neighbouring columns by one work-item, which goes through whole lines of the cache, ${rows_at_once} rows at a
+   time; rows are dealt to `get_num_groups(1)` work-groups, the last of which combines what all of them found. */
+kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void portbar_reduce(
+${parameters()}\
+    const ulong rows, const ulong columns, const ulong part,
+    global portbar_item *found, volatile global uint *counters)
+{
+    const ulong left = (ulong)get_group_id(0) * ${count}u;
+    const uint width = (uint)min((ulong)${count}u, columns - left);
+    const uint groups = (uint)get_num_groups(1), group = (uint)get_group_id(1);
+    const ulong begin = min((ulong)group * part, rows), end = min(begin + part, rows);
+% for array in job.inputs:
+    global const ${array.c} *restrict x${array.place} = in${array.place} + offset${array.place} + left;
+% endfor
+    const ulong first = 0;
+% for out in job.outputs:
+    ${out.c} a${out.place}[${count}];
+% endfor
+    for (uint c = 0; c < ${count}u; ++c) {
+% for out in job.outputs:
+        a${out.place}[c] = portbar_neutral_${out.place}();
+% endfor
+    }
+    ulong r = begin;
+% if job.by_vectors:
+<% n = job.vector %>\
+% for step in (rows_at_once, 1):
+    for (; r + ${step}u <= end; r += ${step}u) {
+        uint c = 0;
+        for (; c + ${n}u <= width; c += ${n}u) {
+% for out in job.outputs:
+            ${out.lane_type} own${out.place} = vload${n}(0, a${out.place} + c);
+% for k in range(step):
+            own${out.place} = portbar_lanes_${out.place}(own${out.place}, ${out.converted(f"vload{n}(0, x0 + ({row(k)}) * columns + c)")});
+% endfor
+            vstore${n}(own${out.place}, 0, a${out.place} + c);
+% endfor
+        }
+        for (; c < width; ++c) {
+${rows_of_one(step, row)}\
+        }
+    }
+% endfor
+% else:
+% for whole in (True, False):
+    ${f"if (width == {count}u)" if whole else "else"} {
+% for step in (rows_at_once, 1):
+        for (; r + ${step}u <= end; r += ${step}u)
+            for (uint c = 0; c < ${f"{count}u" if whole else "width"}; ++c) {
+${rows_of_one(step, row)}\
+            }
+% endfor
+    }
+% endfor
+% endif
+    if (groups != 1u) {
+        for (uint c = 0; c < width; ++c) {
+            portbar_item own;
+% for out in job.outputs:
+            own.o${out.place} = a${out.place}[c];
+% endfor
+            found[group * columns + left + c] = own;
+        }
+        if (portbar_word_add(counters + get_group_id(0), 1u) + 1u != groups)
+            return;
+        for (uint c = 0; c < width; ++c) {
+% for out in job.outputs:
+            a${out.place}[c] = portbar_neutral_${out.place}();
+% endfor
+        }
+        for (uint g = 0; g < groups; ++g)
+            for (uint c = 0; c < width; ++c) {
+                const portbar_item one = found[g * columns + left + c];
+% for out in job.outputs:
+                a${out.place}[c] = portbar_combine_${out.place}(a${out.place}[c], one.o${out.place});
+% endfor
+            }
+        portbar_word_store(counters + get_group_id(0), 0u);
+    }
+    for (uint c = 0; c < width; ++c) {
+        portbar_item own;
+% for out in job.outputs:
+        own.o${out.place} = a${out.place}[c];
+% endfor
+${finish("left + c")}\
+    }
+}
+</%def>

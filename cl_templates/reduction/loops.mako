@@ -39,6 +39,7 @@
 %>
 <%def name="types()">
 % for part in indexed:
+${defines(f"portbar_indexed_{part}")}
 /* A value and where it was found; an index below 0 says that there is none. */
 typedef struct {
     ${part} value;
@@ -46,6 +47,7 @@ typedef struct {
 } portbar_indexed_${part};
 % endfor
 % for struct in structs:
+${defines(struct.c)}
 typedef struct {
 % for line in code.struct_lines(struct):
     ${line}
@@ -53,6 +55,7 @@ typedef struct {
 } ${struct.c};
 % endfor
 % for each in loops:
+${defines(f"{each.name}_results")}
 /* Destinations of the results of `${each.name}`, which also hold the start values; null pointers are skipped. Of an
    array only a section takes part: `_length` elements from `_offset`; a length of 0 means all. */
 typedef struct {
@@ -66,6 +69,7 @@ typedef struct {
 % endfor
 </%def>
 <%def name="better(part, function)">\
+${defines(f"portbar_no_indexed_{part}", of=part)}
 /* A negative index means empty. */
 ${function} portbar_indexed_${part} portbar_no_indexed_${part}(${part} worst)
 {
@@ -73,6 +77,7 @@ ${function} portbar_indexed_${part} portbar_no_indexed_${part}(${part} worst)
     return none;
 }
 % for op, before in finders():
+${defines(f"portbar_better_{op}", of=f"portbar_indexed_{part}")}
 /* Whether `a` is the one to keep: the better value, the lower index where they are equal, a number rather than a NaN.
    */
 ${function} bool portbar_better_${op}(portbar_indexed_${part} a, portbar_indexed_${part} b)
@@ -95,6 +100,8 @@ ${better(part, "PORTBAR_COLLECTIVE")}\
 % endfor
 % for each in loops:
 % for name, kind, expression, neutral, title in code.custom(each):
+## It stays always, so that a compiler reports mistakes in it.
+${defines()}
 /* The author's operator of ${title}. */
 PORTBAR_COLLECTIVE ${kind} portbar_operator_${name}(${kind} a, ${kind} b)
 {
@@ -109,6 +116,7 @@ PORTBAR_COLLECTIVE ${kind} portbar_neutral_${name}(void)
 }
 #line 1 "portbar/reduction.h, after ${title}"
 % endfor
+${defines(f"{each.name}_identity")}
 /* The local object that changes no other. Caller: any work-item. Cost: none: constants. */
 PORTBAR_COLLECTIVE ${each.name}_local ${each.name}_identity(void)
 {
@@ -121,6 +129,7 @@ PORTBAR_COLLECTIVE ${each.name}_local ${each.name}_identity(void)
 % endfor
 </%def>
 <%def name="ids()">
+${group()}
 /* ---- Which member of a level the caller is, from 0, and how many members there are: for (i = id; i < n; i += count).
    The members of a level without vectors are sub-groups or work-groups, whose work-items all do the same; those of one
    without workers are in the first sub-group of each work-group, or in each sub-group where there is no gang either.
@@ -147,18 +156,27 @@ PORTBAR_COLLECTIVE ${each.name}_local ${each.name}_identity(void)
         forms.append((guard, parameter, at, f"grid->num_groups * {count}"))
 %>\
 % for guard, parameter, place, all in forms:
+% if guard:
+${group()}
 ${guard}\
+% endif
+${defines(f"portbar_loop_id_{level}", of=parameter or "void")}
 PORTBAR_COLLECTIVE uint portbar_loop_id_${level}(${parameter or "void"})
 {
     return ${place};
 }
+${defines(f"portbar_loop_count_{level}", of=parameter or "void")}
 PORTBAR_COLLECTIVE uint portbar_loop_count_${level}(${parameter or "void"})
 {
     return ${all};
 }
-${"#endif" if guard else ""}
+% if guard:
+${end()}
+#endif
+% endif
 % endfor
 % endfor
+${end()}
 </%def>
 <%def name="levels()">
 % for each in loops:
@@ -166,22 +184,28 @@ ${"#endif" if guard else ""}
     op = each.name
     L, R = f"{op}_local", f"{op}_results"
 %>
+${defines(f"{op}_combine", of=L)}
 /* Two local objects of `${op}` combined. Caller: any work-item. Cost: the operator, per field. */
 PORTBAR_COLLECTIVE ${L} ${op}_combine(${L} a, ${L} b)
 {
     return portbar_combine_${op}(a, b);
 }
+${group()}
 /* `mine` with what the receivers hold; and receivers given what `mine` holds. One work-item for each receiver. */
+${defines(f"portbar_read_{op}", of=R)}
 PORTBAR_COLLECTIVE ${L} portbar_read_${op}(${R} results, ${L} mine)
 {
 ${transfer(each, "mine.{0}", "results.{0}[i]", "*results.{0}", reads=True)}\
     return mine;
 }
+${defines(f"portbar_write_{op}", of=R)}
 PORTBAR_COLLECTIVE void portbar_write_${op}(${R} results, ${L} mine)
 {
 ${transfer(each, "mine.{0}", "results.{0}[i]", "*results.{0}", reads=False)}\
 }
+${end()}
 % if arrays(each):
+${defines(f"portbar_outside_{op}", of=R)}
 /* `all`, with the elements of `mine` that are in no section. */
 PORTBAR_COLLECTIVE ${L} portbar_outside_${op}(${R} results, ${L} all, ${L} mine)
 {
@@ -194,18 +218,20 @@ PORTBAR_COLLECTIVE ${L} portbar_outside_${op}(${R} results, ${L} all, ${L} mine)
     return all;
 }
 % endif
+${group()}
 /* ---- Steps of `${op}` within work-groups: over the lanes of a sub-group (vector), over the sub-groups of a
    work-group, each with the value of its first lane (worker), or over all work-items of a work-group. setup is before
-   the loop: the start values, in the first member from the receivers where there are any (it alone writes them, so
-   that no barrier is needed). init is at its start: one member goes on from the start values, the others from the
-   neutral element. fini is at its end: everything combined. teardown is after it: the receivers get the results.
-   Caller: the sub-group at the level vector (portable: the work-group), else all work-items of the work-group, in
-   uniform control flow. Result: the new local object; after fini the same in every member. Cost: in fini, that of one
-   reduction, however many fields. */
+   the loop: the start values, in the first member from the receivers where there are any (it alone writes them, so that
+   no barrier is needed). init is at its start: one member goes on from the start values, the others from the neutral
+   element. fini is at its end: everything combined. teardown is after it: the receivers get the results. Caller: the
+   sub-group at the level vector, unless the program defines PORTBAR_SUB_GROUP_SIZE, else all work-items of the
+   work-group, in uniform control flow. Result: the new local object; after fini the same in every member. Cost: in
+   fini, that of one reduction, however many fields. */
 % for level in LEVELS[0 if vectors else 1:3]:
 <% first = FIRST["vector" if level == "vector" else "worker_vector"] %>\
 ${steps(each, level, level, first, FIRST[level], False)}\
 % endfor
+${end()}
 % endfor
 </%def>
 <%def name="transfer(each, local, array, scalar, reads)">\
@@ -223,6 +249,7 @@ ${steps(each, level, level, first, FIRST[level], False)}\
 </%def>
 <%def name="steps(each, level, low, receiver, starts, grid)">\
 <% op = each.name %>\
+${defines(f"{each.name}_setup_{level}", of=f"{each.name}_local")}
 ${head(each, "setup", level, grid)}
 {
 % if receiver and not grid:
@@ -231,6 +258,7 @@ ${head(each, "setup", level, grid)}
 % endif
     return mine;
 }
+${defines(f"{each.name}_init_{level}", of=f"{each.name}_local")}
 ${head(each, "init", level, grid)}
 {
     ${op}_local none = ${op}_identity();
@@ -245,6 +273,7 @@ ${head(each, "init", level, grid)}
 % endif
     return ${outside(each, "none")};
 }
+${defines(f"{each.name}_fini_{level}", of=f"{each.name}_local")}
 ${head(each, "fini", level, grid)}
 {
 % if not grid:
@@ -257,6 +286,7 @@ ${head(each, "fini", level, grid)}
 % endif
     return ${outside(each, "all")};
 }
+${defines(f"{each.name}_teardown_{level}", of=f"{each.name}_local")}
 ${head(each, "teardown", level, grid)}
 {
 % if receiver:
@@ -269,15 +299,19 @@ ${head(each, "teardown", level, grid)}
 <%def name="members()">
 % for each in loops:
 <% op = each.name %>\
+${group()}
 /* ---- All values of `${op}` of the members of a level combined, without start values and receivers. Caller: the
-   sub-group at the level vector (portable: the work-group), else all work-items of the work-group, in uniform control
-   flow. Result: valid in every member. Cost: that of one reduction, however many fields. */
+   sub-group at the level vector, unless the program defines PORTBAR_SUB_GROUP_SIZE, else all work-items of the
+   work-group, in uniform control flow. Result: valid in every member. Cost: that of one reduction, however many fields.
+   */
 % if vectors:
+${defines(f"{each.name}_reduce_vector", of=f"{each.name}_local")}
 ${head(each, "reduce", "vector", results=False)}
 {
     return portbar_sub_group_reduce_${op}(scratch, mine);
 }
 % endif
+${defines(f"{each.name}_reduce_worker", of=f"{each.name}_local")}
 ${head(each, "reduce", "worker", results=False)}
 {
     ${op}_local one = ${op}_identity();
@@ -285,10 +319,12 @@ ${head(each, "reduce", "worker", results=False)}
         one = mine;
     return portbar_work_group_reduce_${op}(scratch, one);
 }
+${defines(f"{each.name}_reduce_worker_vector", of=f"{each.name}_local")}
 ${head(each, "reduce", "worker_vector", results=False)}
 {
     return portbar_work_group_reduce_${op}(scratch, mine);
 }
+${end()}
 % endfor
 </%def>
 <%def name="gang_levels()">
@@ -298,6 +334,7 @@ ${head(each, "reduce", "worker_vector", results=False)}
     levels = [level for level in LEVELS if level.startswith("gang") and (vectors or level != "gang_vector")]
     first = "grid->group_id == 0u && portbar_reduction_id() == 0u"
 %>\
+${defines(f"portbar_received_{op}", of=f"{op}_results")}
 /* Of two local objects, the fields that have a receiver from `with`, the others from `without`. */
 PORTBAR_COLLECTIVE ${op}_local portbar_received_${op}(${op}_results results, ${op}_local with, ${op}_local without)
 {
@@ -307,6 +344,7 @@ PORTBAR_COLLECTIVE ${op}_local portbar_received_${op}(${op}_results results, ${o
 % endfor
     return without;
 }
+${group()}
 /* ---- Steps of `${op}` over work-groups, with the lanes of the first sub-group of each (vector), their sub-groups
    (worker) or all their work-items, in a kernel without a grid, whose first parameter is PORTBAR_REDUCTION_PARAM. The
    start values are the receivers' own and come in at the end, so all go on from the neutral element. reduce is the
@@ -316,18 +354,23 @@ PORTBAR_COLLECTIVE ${op}_local portbar_received_${op}(${op}_results results, ${o
    values of all. */
 % for level in levels:
 ${steps(each, level, inner(level), "", FIRST[inner(level)], False)}\
+${defines(f"{each.name}_reduce_{level}", of=f"{each.name}_local")}
 ${head(each, "reduce", level)}
 {
     return ${op}_fini_${level}(scratch, results, mine);
 }
 % endfor
+${end()}
+${group()}
 #ifdef PORTBAR_DEVICE_BARRIER_H
+${group()}
 /* ---- Steps of `${op}` over work-groups in kernels with a grid. One work-item of the grid adds the start values of
    the receivers, if any. Caller: all work-items of all participating work-groups, in uniform control flow. Order: as
    for portbar_device_barrier, in reduce and fini. Result: valid in every work-item of every participating work-group,
    and in the receivers of those fields that have one. Cost: in reduce and fini, a device barrier and two reductions
    over the work-group. */
 % for level in levels:
+${defines(f"{each.name}_reduce_{level}", of=f"{each.name}_local")}
 ${head(each, "reduce", level, True, False)}
 {
 % if inner(level):
@@ -337,18 +380,24 @@ ${head(each, "reduce", level, True, False)}
 }
 ${steps(each, level, level, first, first, True)}\
 % endfor
+${end()}
+${group()}
 /* The lock of `${op}` among the work-groups of a grid. A lock that cannot be acquired is not reported to the host.
    Caller: one work-item of a work-group, never several of one. Order: acquire and release of global memory, device
    scope. Result: false if it could not be acquired within some seconds. Cost: an atomic operation, and a load per
    poll. */
+${defines(f"{op}_lock_gang")}
 PORTBAR_COLLECTIVE bool ${op}_lock_gang(private portbar_grid *grid, private portbar_scratch *scratch)
 {
     return portbar_gang_take(PORTBAR_GRID_LOCK(grid, ${number}u));
 }
+${defines(f"{op}_unlock_gang")}
 PORTBAR_COLLECTIVE void ${op}_unlock_gang(private portbar_grid *grid, private portbar_scratch *scratch)
 {
     portbar_gang_give(PORTBAR_GRID_LOCK(grid, ${number}u));
 }
+${end()}
+${end()}
 #endif
 % endfor
 </%def>

@@ -2,39 +2,42 @@
 ## Signals: counters in global memory by which one work-group hands something to others of its grid. NVSHMEM's signal
 ## operations are the model: add, set, wait until at least, test.
 <%def name="types()">
+${defines("portbar_signal", "PORTBAR_SIGNAL_MAX")}
 /* A counter that only grows, free to lie anywhere in global memory that starts at 0. Its values are at most
    PORTBAR_SIGNAL_MAX, so that an addition that goes beyond shows it before the word can wrap. */
 typedef struct {
     uint value;
 } portbar_signal;
 #define PORTBAR_SIGNAL_MAX 0x7fffffffu
-
-/* Further statuses in a launch's report. */
-#define PORTBAR_STATUS_SIGNAL ${status_signal}u
-#define PORTBAR_STATUS_SIGNAL_RANGE ${status_signal_range}u
-#define PORTBAR_STATUS_CONDITION ${status_condition}u
 </%def>
 <%def name="report()">
+${defines("portbar_report_signal")}
 /* Sets the abort flag, and reports to the host once the value of a signal and the requested one. Caller: any work-item.
    */
 static inline void portbar_report_signal(const portbar_grid *grid, uint status, uint seen, uint asked)
 {
     volatile global uint *report = PORTBAR_REPORT(grid->state, grid->epoch);
+    bool noted = true;
     if (portbar_word_compare_exchange(grid->state + PORTBAR_STATE_ABORT, 0u, 1u) != 0u) {
         /* The work-item that set it in this launch stores another status, before this or after. */
-        (void)portbar_word_compare_exchange(report + 1, PORTBAR_STATUS_OPEN, PORTBAR_STATUS_OVERWRITTEN);
-        return;
+        noted = portbar_word_compare_exchange(report + 1, PORTBAR_STATUS_OPEN, PORTBAR_STATUS_OVERWRITTEN)
+                == PORTBAR_STATUS_OPEN;
+    } else {
+        portbar_word_store(report + 3, seen);
+        portbar_word_store(report + 4, grid->group_id);
+        portbar_word_store(report + 5, asked);
+        portbar_word_store(report + 1, status);
+        portbar_word_store(report, grid->epoch);
     }
-    portbar_word_store(report + 3, seen);
-    portbar_word_store(report + 4, grid->group_id);
-    portbar_word_store(report + 5, asked);
-    portbar_word_store(report + 1, status);
-    portbar_word_store(report, grid->epoch);
+    if (noted)
+        portbar_note_fault(grid->state, grid->epoch);
 }
 </%def>
 <%def name="add()">
-/* Adds `n` to a signal. Order: release at device scope, of what the caller wrote or has seen. Caller: any work-item; others
-   may add to the same signal. A sum beyond PORTBAR_SIGNAL_MAX is a fault of the launch. Cost: an atomic addition. */
+${defines("portbar_signal_add")}
+/* Adds `n` to a signal. Order: release at device scope, of what the caller wrote or has seen. Caller: any work-item;
+   others may add to the same signal. A sum beyond PORTBAR_SIGNAL_MAX is a fault of the launch. Cost: an atomic
+   addition. */
 static inline void portbar_signal_add(const portbar_grid *grid, volatile global portbar_signal *signal, uint n)
 {
     const uint before = portbar_word_add_release(&signal->value, n);
@@ -42,9 +45,12 @@ static inline void portbar_signal_add(const portbar_grid *grid, volatile global 
         portbar_report_signal(grid, PORTBAR_STATUS_SIGNAL_RANGE, before, n);
 }
 
-/* Adds `n` to a signal once, after all that the work-group has done. Order: release at device scope, of what any work-item of the
-   group wrote. Caller: all work-items of the group, in uniform control flow. Cost: one work-group barrier, an atomic addition. */
-static inline void portbar_work_group_signal_add(const portbar_grid *grid, volatile global portbar_signal *signal, uint n)
+${defines("portbar_work_group_signal_add")}
+/* Adds `n` to a signal once, after all that the work-group has done. Order: release at device scope, of what any
+   work-item of the group wrote. Caller: all work-items of the group, in uniform control flow. Cost: one work-group
+   barrier, an atomic addition. */
+static inline void
+portbar_work_group_signal_add(const portbar_grid *grid, volatile global portbar_signal *signal, uint n)
 {
     barrier(CLK_GLOBAL_MEM_FENCE);
     if (PORTBAR_LEADER(grid))
@@ -52,9 +58,10 @@ static inline void portbar_work_group_signal_add(const portbar_grid *grid, volat
 }
 </%def>
 <%def name="set()">
-/* Sets a signal to `value`. Order: release at device scope, of what the caller wrote or has seen. Caller: one work-item, the only
-   one that writes to the signal meanwhile; never to less than it was. A value beyond PORTBAR_SIGNAL_MAX is a fault of the launch.
-   Cost: a store, which returns nothing. */
+${defines("portbar_signal_set")}
+/* Sets a signal to `value`. Order: release at device scope, of what the caller wrote or has seen. Caller: one
+   work-item, the only one that writes to the signal meanwhile; never to less than it was. A value beyond
+   PORTBAR_SIGNAL_MAX is a fault of the launch. Cost: a store, which returns nothing. */
 static inline void portbar_signal_set(const portbar_grid *grid, volatile global portbar_signal *signal, uint value)
 {
     if (value > PORTBAR_SIGNAL_MAX)
@@ -63,10 +70,12 @@ static inline void portbar_signal_set(const portbar_grid *grid, volatile global 
         portbar_word_store_release(&signal->value, value);
 }
 
-/* Sets a signal to `value` once, after all that the work-group has done. Order: release at device scope, of what any work-item of
-   the group wrote. Caller: all work-items of the group, in uniform control flow, with one value; no other group writes to the
-   signal meanwhile. Cost: one work-group barrier, a store. */
-static inline void portbar_work_group_signal_set(const portbar_grid *grid, volatile global portbar_signal *signal, uint value)
+${defines("portbar_work_group_signal_set")}
+/* Sets a signal to `value` once, after all that the work-group has done. Order: release at device scope, of what any
+   work-item of the group wrote. Caller: all work-items of the group, in uniform control flow, with one value; no other
+   group writes to the signal meanwhile. Cost: one work-group barrier, a store. */
+static inline void
+portbar_work_group_signal_set(const portbar_grid *grid, volatile global portbar_signal *signal, uint value)
 {
     barrier(CLK_GLOBAL_MEM_FENCE);
     if (PORTBAR_LEADER(grid))
@@ -74,6 +83,7 @@ static inline void portbar_work_group_signal_set(const portbar_grid *grid, volat
 }
 </%def>
 <%def name="reached()">
+${defines("portbar_signal_is_fine")}
 /* Whether a value that came to what was asked is one that a signal can have; reports it otherwise. */
 static inline bool portbar_signal_is_fine(const portbar_grid *grid, uint seen, uint asked)
 {
@@ -84,8 +94,10 @@ static inline bool portbar_signal_is_fine(const portbar_grid *grid, uint seen, u
 }
 </%def>
 <%def name="test()">
-/* Whether a signal has come to at least `value`: one look. Order: acquire at device scope, when true. Caller: any work-item.
-   Cost: a load. A loop of tests has no limit: let portbar_signal_wait_until_at_least or portbar_device_wait_until do it. */
+${defines("portbar_signal_test")}
+/* Whether a signal has come to at least `value`: one look. Order: acquire at device scope, when true. Caller: any
+   work-item. Cost: a load. A loop of tests has no limit: let portbar_signal_wait_until_at_least or
+   portbar_device_wait_until do it. */
 static inline bool portbar_signal_test(const portbar_grid *grid, volatile global portbar_signal *signal, uint value)
 {
     const uint seen = portbar_word_load_acquire(&signal->value);
@@ -93,11 +105,13 @@ static inline bool portbar_signal_test(const portbar_grid *grid, volatile global
 }
 </%def>
 <%def name="wait()">
+${defines("portbar_signal_wait_until_at_least")}
 /* Waits until a signal is at least `value`; for 0 it returns at once. Order: acquire at device scope, if true: stores
    before the signals that raised it are visible. Caller: any work-item of a participating work-group that waits for
    none of its own group. Result: false at the grid's spin limit, which is reported to the host, or in a launch that is
    draining. Cost: polls, and one acquire. */
-static inline bool portbar_signal_wait_until_at_least(const portbar_grid *grid, volatile global portbar_signal *signal, uint value)
+static inline bool
+portbar_signal_wait_until_at_least(const portbar_grid *grid, volatile global portbar_signal *signal, uint value)
 {
     uint seen = 0u;
     for (uint round = 0; round < grid->limit; ++round) {
@@ -120,13 +134,15 @@ static inline bool portbar_signal_wait_until_at_least(const portbar_grid *grid, 
     return false;
 }
 
+${defines("portbar_work_group_signal_wait_until_at_least")}
 /* portbar_signal_wait_until_at_least for a whole work-group, of which one work-item polls. Drivers that take no
    barrier in a branch need the call from every group: one that waits for nothing gives the value 0. Order: acquire at
    device scope, when true, for all work-items of the group. Caller: all work-items of the group, in uniform control
    flow, with one signal and one value. Result: the same in every work-item; after a false, further such waits and
    barriers of this group return false at once. Cost: two work-group barriers, and polls by one work-item. */
-static inline bool portbar_work_group_signal_wait_until_at_least(portbar_grid *grid, volatile global portbar_signal *signal,
-                                                                 uint value)
+static inline bool
+portbar_work_group_signal_wait_until_at_least(portbar_grid *grid, volatile global portbar_signal *signal,
+                                              uint value)
 {
     /* Other work-items may still read the answer of an earlier barrier, which a fault overwrites. */
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -137,6 +153,7 @@ static inline bool portbar_work_group_signal_wait_until_at_least(portbar_grid *g
 }
 </%def>
 <%def name="condition()">
+${defines("portbar_device_wait_until")}
 /* Waits until an expression is true, which reads what other work-groups write by relaxed atomic loads, and is evaluated
    again for each poll. Order: acquire at device scope, when true. Caller: any work-item of a participating work-group
    that waits for none of its own group. Result: false at the grid's spin limit, which is reported to the host, or in a
@@ -147,7 +164,7 @@ static inline bool portbar_work_group_signal_wait_until_at_least(portbar_grid *g
         uint portbar_round = 0u; <%text>\</%text>
         bool portbar_met = false; <%text>\</%text>
         do { <%text>\</%text>
-            for (uint portbar_poll = PORTBAR_ROLLED(PORTBAR_POLLS, portbar_waiting->limit); <%text>\</%text>
+            for (uint portbar_poll = PORTBAR_ROLLED(PORTBAR_POLLS, portbar_wait_limit(portbar_waiting)); <%text>\</%text>
                  portbar_poll != 0u && !portbar_met; --portbar_poll) <%text>\</%text>
                 portbar_met = (condition); <%text>\</%text>
         } while (!portbar_met && portbar_wait_goes_on(portbar_waiting, portbar_round++)); <%text>\</%text>
@@ -158,6 +175,15 @@ static inline bool portbar_work_group_signal_wait_until_at_least(portbar_grid *g
         portbar_met; <%text>\</%text>
     })
 
+${defines("portbar_wait_limit")}
+/* Rounds of polls of a wait. Macros of the author's may have the names of the grid's fields. Caller: a waiting
+   work-item. */
+static inline uint portbar_wait_limit(const portbar_grid *grid)
+{
+    return grid->limit;
+}
+
+${defines("portbar_wait_goes_on")}
 /* Whether a wait may make another round of polls after one in vain. Caller: a waiting work-item. */
 static inline bool portbar_wait_goes_on(const portbar_grid *grid, uint round)
 {
@@ -168,10 +194,12 @@ static inline bool portbar_wait_goes_on(const portbar_grid *grid, uint round)
 }
 </%def>
 <%def name="clear()">
-/* Sets `count` signals to 0 at the beginning of a launch, and lets all work-groups meet. Caller: all work-items of every
-   participating work-group, in uniform control flow, before any of them uses these signals. Order and result: those of
-   portbar_device_barrier. Cost: a store per signal, shared by the work-groups, and a device barrier. */
-static inline bool portbar_device_signals_clear(portbar_grid *grid, volatile global portbar_signal *signals, uint count)
+${defines("portbar_device_signals_clear")}
+/* Sets `count` signals to 0 at the beginning of a launch, and lets all work-groups meet. Caller: all work-items of
+   every participating work-group, in uniform control flow, before any of them uses these signals. Order and result:
+   those of portbar_device_barrier. Cost: a store per signal, shared by the work-groups, and a device barrier. */
+static inline bool
+portbar_device_signals_clear(portbar_grid *grid, volatile global portbar_signal *signals, uint count)
 {
     /* By leaders alone: some compilers apply one work-item's iteration count of a loop before a barrier to all (the
        effect JOINS_LOST). */

@@ -16,10 +16,13 @@ typedef struct __attribute__((aligned(8))) {
 % endif
 } portbar_split_barrier;
 % if debug:
+${defines("PORTBAR_SPLIT_BARRIER_VALID")}
 #define PORTBAR_SPLIT_BARRIER_VALID 0x70623031u
 
+${group()}
 /* Keeps the first fault of a barrier and prints each, where one is found. Without branches but for the printing: some
    compilers abort over branches between two barriers in a loop. */
+${defines("portbar_split_fault")}
 PORTBAR_MEMBER void portbar_split_fault(local portbar_split_barrier *b, bool found, uint fault)
 {
     /* Any value in memory that is no barrier may be the kept one. No barrier holds 0xffffffff, so that nothing is kept
@@ -34,13 +37,16 @@ PORTBAR_MEMBER void portbar_split_fault(local portbar_split_barrier *b, bool fou
 % endfor
 % endif
 }
+${defines("portbar_split_check")}
 PORTBAR_MEMBER void portbar_split_check(local portbar_split_barrier *b)
 {
     portbar_split_fault(b, b->valid != PORTBAR_SPLIT_BARRIER_VALID, PORTBAR_FAULT_INVALID);
 }
+${end()}
 % endif
 % if counted:
 
+${defines("portbar_split_count")}
 /* Counts `count` arrivals, of which `drop` are not expected again. The one that completes the phase sets the next one
    up before it says so. Arrivals in the next phase come after that, so none is lost. (libcu++'s software barrier
    reloads after it has said so, and can lose one that overtakes the reload.) */
@@ -69,8 +75,10 @@ ${check()}\
     }
     return (portbar_arrival_token)phase << 32 | pending;
 }
+${group()}
 /* Whether the phase of a token is complete, which is the current one or the one before; and the last one of a parity.
    */
+${defines("portbar_split_completed_token")}
 PORTBAR_MEMBER bool portbar_split_completed_token(local portbar_split_barrier *b, portbar_arrival_token token)
 {
     const uint phase = portbar_atomic_load_explicit(&b->phase, ${GROUP});
@@ -80,11 +88,13 @@ ${check()}\
 % endif
     return phase != (uint)(token >> 32);
 }
+${defines("portbar_split_completed_parity")}
 PORTBAR_MEMBER bool portbar_split_completed_parity(local portbar_split_barrier *b, uint parity)
 {
 ${check()}\
     return (portbar_atomic_load_explicit(&b->phase, ${GROUP}) & 1u) != (parity & 1u);
 }
+${end()}
 % endif
 </%def>
 <%def name="check()">\

@@ -2,37 +2,44 @@
 ## A static graph of tasks, in words that portbar.TaskGraph fills in. Tasks that wait for the same tasks share a
 ## counter, as the events of mega-kernels do (Cheng et al., "Mirage Persistent Kernel", 2025).
 <%def name="types()">
+${group()}
 /* Words of a task graph in global memory, with the content that portbar.TaskGraph gives them: how many tasks there
    are, whether they are drawn by tickets, how many work-groups the order needs; the number of the run, that of the
    run which began last, and whether one began that must not; tickets; work-groups that are through. Counters
    follow, and a record for each task in the order of the tasks. */
+${defines("portbar_tasks")}
 typedef struct {
     uint word;
 } portbar_tasks;
 % for name, at in words.items():
+${defines(f"PORTBAR_TASK_GRAPH_{name}")}
 #define PORTBAR_TASK_GRAPH_${name} ${at}u
 % endfor
+${end()}
 
+${defines("PORTBAR_TASK_GRAPH_RECORD", "PORTBAR_TASK_GRAPH_INLINE")}
 /* A record: the task, its counter, how many tasks it waits for, how many counters it adds to, and these where they are
    no more than four; otherwise where they are listed. */
 #define PORTBAR_TASK_GRAPH_RECORD 8u
 #define PORTBAR_TASK_GRAPH_INLINE 4u
 
+${defines("portbar_task_record")}
 /* The place of a task in the order, and a copy of its record with the first counter, or where they are listed. */
 typedef struct {
     uint place, task, counter, needed, count, first;
 } portbar_task_record;
 
+${defines("PORTBAR_TASK_GRAPH_NONE")}
 /* No place in the order. */
 #define PORTBAR_TASK_GRAPH_NONE ${none}u
 
-/* Further statuses in a launch's report, and what was asked in the second one. */
-#define PORTBAR_STATUS_TASK_WAIT ${status_task_wait}u
-#define PORTBAR_STATUS_TASK_GRAPH ${status_task_graph}u
+${defines("PORTBAR_TASK_GRAPH_FOREIGN", "PORTBAR_TASK_GRAPH_STALE", "PORTBAR_TASK_GRAPH_MISUSED")}
+/* The request in a report with PORTBAR_STATUS_TASK_GRAPH. */
 #define PORTBAR_TASK_GRAPH_FOREIGN ${asked_foreign}u
 #define PORTBAR_TASK_GRAPH_STALE ${asked_stale}u
 #define PORTBAR_TASK_GRAPH_MISUSED ${asked_misused}u
 
+${defines("portbar_task_graph")}
 /* A task graph, as seen by one work-item; all work-items of a group hold the same. Fields are portbar's own. */
 typedef struct {
     volatile global uint *words;
@@ -51,6 +58,7 @@ typedef struct {
 } portbar_task_graph;
 </%def>
 <%def name="begin()">
+${defines("portbar_task_graph_read")}
 /* Reads the record of a task. Caller: the leader. Cost: five loads of one cache line, side by side. */
 static inline void portbar_task_graph_read(const portbar_task_graph *graph, uint place, portbar_task_record *into)
 {
@@ -63,6 +71,7 @@ static inline void portbar_task_graph_read(const portbar_task_graph *graph, uint
     into->first = record[4];
 }
 
+${defines("portbar_task_graph_begin")}
 /* Fills in a task graph; PORTBAR_TASKS says the rest. */
 static inline void portbar_task_graph_begin(const portbar_grid *grid, portbar_task_graph *graph,
                                             global portbar_tasks *tasks, local uint *told)
@@ -98,6 +107,7 @@ static inline void portbar_task_graph_begin(const portbar_grid *grid, portbar_ta
     }
 }
 
+${defines("PORTBAR_TASKS")}
 /* Declares `graph` for the launch, over the words of a portbar.TaskGraph, in the kernel's outermost block. Caller: all
    work-items of every participating work-group. Order: stores of the host or an earlier launch are visible. Cost: six
    loads. */
@@ -107,6 +117,7 @@ static inline void portbar_task_graph_begin(const portbar_grid *grid, portbar_ta
     portbar_task_graph_begin((grid), &graph, (tasks), portbar_shared_of_##graph)
 </%def>
 <%def name="finish()">
+${defines("portbar_task_graph_finish")}
 /* Marks the group's task as finished for those that wait for it. Release, device scope. Caller: the leader, after a
    work-group barrier for global memory. */
 static inline void portbar_task_graph_finish(const portbar_task_graph *graph)
@@ -126,6 +137,7 @@ static inline void portbar_task_graph_finish(const portbar_task_graph *graph)
         (void)portbar_word_add_relaxed(graph->words + counters[i], 1u);
 }
 
+${defines("portbar_work_group_task_graph_done")}
 /* Finishes the group's task before it takes the next one: for work that no other task waits for. Order: release at
    device scope, of what any work-item of the group wrote or has seen. Caller: all work-items of the group, in
    uniform control flow, after they have waited. Cost: one work-group barrier; an atomic addition for each counter
@@ -139,6 +151,7 @@ static inline void portbar_work_group_task_graph_done(const portbar_grid *grid, 
 }
 </%def>
 <%def name="reached()">
+${defines("portbar_task_graph_missing")}
 /* Waits until a word has come to `target`, modulo 2^32. Acquire, device scope, when it has. Result: how much was
    missing at the spin limit or when the launch began to drain; 0 when nothing is. Caller: the leader. */
 static inline uint portbar_task_graph_missing(const portbar_grid *grid, volatile global uint *word, uint target)
@@ -164,6 +177,7 @@ static inline uint portbar_task_graph_missing(const portbar_grid *grid, volatile
 }
 </%def>
 <%def name="take()">
+${defines("portbar_task_graph_leave")}
 /* Waits until all groups have come to their end; the last one prepares the next run. Order: acquire and release at
    device scope. Result: false at the spin limit or when the launch is draining. Caller: the leader. */
 static inline bool portbar_task_graph_leave(const portbar_grid *grid, const portbar_task_graph *graph)
@@ -183,6 +197,7 @@ static inline bool portbar_task_graph_leave(const portbar_grid *grid, const port
     return false;
 }
 
+${defines("portbar_work_group_task_graph_take")}
 /* Finishes the group's task before, if any, and takes the next one of the order, without waiting for what it needs:
    for preparations that need no other task. Order: release at device scope, as of
    portbar_work_group_task_graph_done; acquire when no task is left: what all tasks of all groups wrote is visible.
@@ -231,12 +246,10 @@ static inline bool portbar_work_group_task_graph_take(portbar_grid *grid, portba
 }
 </%def>
 <%def name="wait()">
-/* Waits until all tasks are finished that the taken one waits for. Order: acquire at device scope, for all
-   work-items of the group: stores before these tasks were finished are visible. Caller: all work-items of
-   the group, in uniform control flow, also where none was taken. Result: whether there is a task to work on; false
-   at the grid's spin limit, which is reported to the host, and in a launch that is draining; the same in every
-   work-item. Cost: one work-group barrier, and polls by one work-item, none for a task that waits for nothing. */
-static inline bool portbar_work_group_task_graph_wait(portbar_grid *grid, portbar_task_graph *graph)
+${defines("portbar_task_graph_wait_here")}
+/* Waits until all tasks are finished that the taken one waits for; portbar_work_group_task_graph_wait says the rest.
+   Caller: as there, directly after a barrier. */
+static inline bool portbar_task_graph_wait_here(portbar_grid *grid, portbar_task_graph *graph)
 {
     if (PORTBAR_LEADER(grid)) {
         bool held = graph->taken;
@@ -263,6 +276,20 @@ static inline bool portbar_work_group_task_graph_wait(portbar_grid *grid, portba
     return graph->working;
 }
 
+${defines("portbar_work_group_task_graph_wait")}
+/* Waits until all tasks are finished that the taken one waits for. Order: acquire at device scope, for all
+   work-items of the group: stores before these tasks were finished are visible. Caller: all work-items of
+   the group, in uniform control flow, also where none was taken. Result: whether there is a task to work on; false
+   at the grid's spin limit, which is reported to the host, and in a launch that is draining; the same in every
+   work-item. Cost: two work-group barriers, and polls by one work-item, none for a task that waits for nothing. */
+static inline bool portbar_work_group_task_graph_wait(portbar_grid *grid, portbar_task_graph *graph)
+{
+    /* Other work-items may still read the answer of an earlier barrier, which a fault overwrites. */
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return portbar_task_graph_wait_here(grid, graph);
+}
+
+${defines("portbar_work_group_task_graph_next")}
 /* Finishes the group's task before, if any, takes the next one, and waits until it may begin. Caller: all work-items
    of the group, in uniform control flow. Order: release and acquire at device scope, as for the two functions above.
    Result: true with the task in `*task`, otherwise false; the same in every work-item. Cost: three work-group
@@ -270,10 +297,11 @@ static inline bool portbar_work_group_task_graph_wait(portbar_grid *grid, portba
 static inline bool portbar_work_group_task_graph_next(portbar_grid *grid, portbar_task_graph *graph, uint *task)
 {
     (void)portbar_work_group_task_graph_take(grid, graph, task);
-    return portbar_work_group_task_graph_wait(grid, graph);
+    return portbar_task_graph_wait_here(grid, graph);
 }
 </%def>
 <%def name="again()">
+${defines("portbar_work_group_task_graph_again")}
 /* Begins the graph again in the same launch. Caller: all work-items of every participating work-group, in uniform
    control flow, after a take or next that returned false. Result: portbar_device_ok. Cost: six loads. */
 static inline bool portbar_work_group_task_graph_again(const portbar_grid *grid, portbar_task_graph *graph)

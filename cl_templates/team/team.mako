@@ -2,6 +2,7 @@
 ## Teams: the work-groups of a grid cut into parts that meet among themselves, as MPI's communicators are split. A team
 ## has one counter that only grows, as that of `device_barrier/counter.mako`.
 <%def name="types()">
+${defines("portbar_team")}
 /* A team, as seen by one work-item of it. Fields are portbar's own. */
 typedef struct {
     uint id;       /* of the team */
@@ -14,20 +15,16 @@ typedef struct {
     uint turn;     /* of the two areas of values */
 } portbar_team;
 
+${defines("PORTBAR_TEAM_SPLITS")}
 /* Splits that have words of their own. The last of these is being made, so teams of one split less are usable. */
 #define PORTBAR_TEAM_SPLITS ${splits}u
-
-/* Further statuses in a launch's report. */
-#define PORTBAR_STATUS_TEAM ${status_team}u
-#define PORTBAR_STATUS_TEAM_SPLIT ${status_team_split}u
 </%def>
 <%def name="words()">
-/* Words of teams, after those of all barriers: counters, in the line of every second group, one sector for each split;
-   data that groups exchange when they are split; values that groups store. Two teams that count never share a line,
-   since each has two groups at least. */
-#define PORTBAR_TEAM_WORDS(grid) <%text>\</%text>
-    ((grid)->state + PORTBAR_STATE_GROUPS + 2u * (size_t)(grid)->capacity <%text>\</%text>
-     + (((grid)->capacity + PORTBAR_TREE_FAN - 1u) / PORTBAR_TREE_FAN) * (size_t)PORTBAR_LINE)
+${defines("PORTBAR_TEAM_WORDS", "PORTBAR_TEAM_COUNTER", "PORTBAR_TEAM_NUMBERS", "PORTBAR_TEAM_VALUES")}
+/* Words of teams: counters, in the line of every second group, one sector for each split; data that groups exchange
+   when they are split; values that groups store. Two teams that count never share a line, since each has two groups at
+   least. */
+#define PORTBAR_TEAM_WORDS(grid) ((grid)->state + PORTBAR_STATE_TEAMS((size_t)(grid)->capacity))
 #define PORTBAR_TEAM_COUNTER(grid, first, slot) <%text>\</%text>
     (PORTBAR_TEAM_WORDS(grid) + (size_t)((first) / 2u) * PORTBAR_LINE + (slot) * (PORTBAR_LINE / PORTBAR_TEAM_SPLITS))
 #define PORTBAR_TEAM_NUMBERS(grid, slot) <%text>\</%text>
@@ -38,6 +35,7 @@ typedef struct {
                             * (size_t)(grid)->capacity) + (team)->first)
 </%def>
 <%def name="begin()">
+${defines("portbar_team_begin")}
 /* The first step of every split: publishes the group's number, which is the same in all its work-items, to all groups,
    and clears the counters. The words of the split before may still be read; those of earlier ones are not. Caller: all
    work-items of every participating work-group. Result: false when the numbers differ, when the caller says that its
@@ -67,9 +65,12 @@ static inline bool portbar_team_begin(portbar_grid *grid, uint number, bool fits
         portbar_word_store(PORTBAR_TEAM_COUNTER(grid, grid->group_id, slot), 0u);
         portbar_word_store(PORTBAR_TEAM_NUMBERS(grid, slot) + grid->group_id, own);
     }
+    /* Some barriers begin with a load of the result of the one before, which a fault overwrites. */
+    barrier(CLK_LOCAL_MEM_FENCE);
     return portbar_device_barrier(grid);
 }
 
+${defines("portbar_team_found")}
 /* The team that a leader has found; one of each work-group alone where the split failed. Caller: all work-items. */
 ${inline} portbar_team portbar_team_found(const portbar_grid *grid)
 {
@@ -88,6 +89,7 @@ ${inline} portbar_team portbar_team_found(const portbar_grid *grid)
 }
 </%def>
 <%def name="split()">
+${defines("portbar_team_split")}
 /* Cuts the grid into teams of `k` work-groups with neighbouring ids; the last team has what is left. Caller: all
    work-items of every participating work-group, in uniform control flow, with one `k`. Order: that of
    portbar_device_barrier. Result: the caller's team, usable until the third split after this one. A `k` of 0, above
@@ -119,11 +121,12 @@ ${inline} portbar_team portbar_team_split(portbar_grid *grid, uint k)
 }
 </%def>
 <%def name="by_colour()">
+${defines("portbar_team_by_colour")}
 /* Cuts the grid into one team for each colour, in the order of the colours; ranks follow the ids of the work-groups.
    Caller: all work-items of every participating work-group, in uniform control flow, with one colour in each group.
-   Order: that of portbar_device_barrier. Result: the caller's team, usable until the third split after this one. Colours
-   that differ within a group are an error of the launch, after which portbar_device_ok is false. Cost: two device
-   barriers, and three loads for each work-group of the grid. */
+   Order: that of portbar_device_barrier. Result: the caller's team, usable until the third split after this one.
+   Colours that differ within a group are an error of the launch, after which portbar_device_ok is false. Cost: two
+   device barriers, and three loads for each work-group of the grid. */
 ${inline} portbar_team portbar_team_by_colour(portbar_grid *grid, uint colour)
 {
     (void)portbar_team_begin(grid, colour, true);
@@ -161,12 +164,14 @@ ${inline} portbar_team portbar_team_by_colour(portbar_grid *grid, uint colour)
 }
 </%def>
 <%def name="ids()">
+${defines("portbar_team_id")}
 /* Number of the team, from 0. Caller: any work-item. Cost: none: a field of `team`. */
 static inline uint portbar_team_id(const portbar_team *team)
 {
     return team->id;
 }
 
+${defines("portbar_num_teams")}
 /* Number of teams that the grid was cut into, the same in all of them. Caller: any work-item. Cost: none: a field of
    `team`. */
 static inline uint portbar_num_teams(const portbar_team *team)
@@ -174,18 +179,21 @@ static inline uint portbar_num_teams(const portbar_team *team)
     return team->teams;
 }
 
+${defines("portbar_team_rank")}
 /* Rank of the work-group in its team, from 0. Caller: any work-item. Cost: none: a field of `team`. */
 static inline uint portbar_team_rank(const portbar_team *team)
 {
     return team->rank;
 }
 
+${defines("portbar_team_num_groups")}
 /* Number of work-groups of the team. Caller: any work-item. Cost: none: a field of `team`. */
 static inline uint portbar_team_num_groups(const portbar_team *team)
 {
     return ${stride('team->members')};
 }
 
+${defines("portbar_team_global_id")}
 /* Linear id of the work-item among those of its team, from 0. Caller: any work-item. Cost: a few integer operations. */
 static inline uint portbar_team_global_id(const portbar_grid *grid, const portbar_team *team)
 {
@@ -193,6 +201,7 @@ static inline uint portbar_team_global_id(const portbar_grid *grid, const portba
     return team->rank * portbar_local_linear_size() + PORTBAR_ITEM(grid);
 }
 
+${defines("portbar_team_global_size")}
 /* Work-items of the team: the stride of a loop over what it shares. Caller: any work-item. Cost: a few integer
    operations. */
 static inline uint portbar_team_global_size(const portbar_team *team)
@@ -201,6 +210,7 @@ static inline uint portbar_team_global_size(const portbar_team *team)
 }
 </%def>
 <%def name="meet()">
+${defines("portbar_team_meet")}
 /* Arrives at the team's counter and waits for the others; release and acquire, device scope. Result: false at the spin
    limit, which is reported to the host, or in a launch that is draining. Caller: a leader. */
 static inline bool portbar_team_meet(const portbar_grid *grid, const portbar_team *team)
@@ -231,6 +241,7 @@ static inline bool portbar_team_meet(const portbar_grid *grid, const portbar_tea
     return ended == PORTBAR_WAIT_REACHED;
 }
 
+${defines("portbar_team_met")}
 /* The end of a meeting, for all work-items: whether it held. */
 static inline bool portbar_team_met(const portbar_grid *grid, portbar_team *team)
 {
@@ -240,6 +251,7 @@ static inline bool portbar_team_met(const portbar_grid *grid, portbar_team *team
 }
 </%def>
 <%def name="barrier()">
+${defines("portbar_team_barrier")}
 /* Barrier over a team. Caller: all work-items of all its work-groups, in uniform control flow; other teams go on.
    Order: release and acquire, device scope: stores to global or local memory before are visible to all of them after.
    Result: false when the spin limit was reached, from then on at once in the whole launch; valid in every
@@ -253,8 +265,9 @@ static inline bool portbar_team_barrier(portbar_grid *grid, portbar_team *team)
 }
 </%def>
 <%def name="exchange()">
-/* Leaves a value of the work-group for its team, and meets it: true when the values of all are there, by rank. Two areas
-   take turns: no group writes to one again before all have been at the meeting of the other. Caller: a leader. */
+${defines("portbar_team_exchange")}
+/* Leaves a value of the work-group for its team, and meets it: true when the values of all are there, by rank. Two
+   areas take turns: no group writes to one again before all have been at the meeting of the other. Caller: a leader. */
 static inline bool portbar_team_exchange(portbar_grid *grid, const portbar_team *team, ulong value)
 {
     PORTBAR_TEAM_VALUES(grid, team)[team->rank] = value;
@@ -264,6 +277,7 @@ static inline bool portbar_team_exchange(portbar_grid *grid, const portbar_team 
     return met;
 }
 
+${defines("portbar_team_leave")}
 /* Leaves a result for the work-items of the group. Caller: a leader. */
 static inline void portbar_team_leave(const portbar_grid *grid, ulong result)
 {
@@ -271,6 +285,7 @@ static inline void portbar_team_leave(const portbar_grid *grid, ulong result)
     grid->shared[PORTBAR_SHARED_TEAM_RESULT + 1] = (uint)(result >> 32);
 }
 
+${defines("portbar_team_result")}
 /* The result for all work-items, when the meeting held. */
 static inline bool portbar_team_result(const portbar_grid *grid, portbar_team *team, ulong *result)
 {
@@ -280,15 +295,20 @@ static inline bool portbar_team_result(const portbar_grid *grid, portbar_team *t
     return held;
 }
 
+${group()}
 /* Values that a team has stored, in batches whose loads are all in flight at once. Caller: a leader. */
+${defines("PORTBAR_TEAM_BATCH")}
 #define PORTBAR_TEAM_BATCH 8u
+${defines("portbar_team_load")}
 static inline void portbar_team_load(global const ulong *values, uint from, uint count, ulong *batch)
 {
     for (uint i = 0u; i < PORTBAR_TEAM_BATCH; ++i)
         batch[i] = values[min(from + i, count - 1u)];
 }
+${end()}
 </%def>
 <%def name="votes()">
+${defines("portbar_team_barrier_count")}
 /* A team barrier that counts votes: how many work-items of the team call it with true. Caller and order: as for
    portbar_team_barrier. Result: valid in every work-item of the team, the same in all; 0 when the spin limit was
    reached, now or before. Cost: a team barrier, and a load per member by one work-item. */
@@ -321,6 +341,7 @@ static inline uint portbar_team_barrier_count(portbar_grid *grid, portbar_team *
     return portbar_team_result(grid, team, &sum) ? (uint)sum : 0u;
 }
 
+${defines("portbar_team_barrier_any")}
 /* Whether any work-item of the team calls it with true. Caller, order and cost: as for portbar_team_barrier_count.
    Result: valid in every work-item of the team, the same in all; false when the spin limit was reached, so that a loop
    on it ends. */
@@ -329,6 +350,7 @@ static inline bool portbar_team_barrier_any(portbar_grid *grid, portbar_team *te
     return portbar_team_barrier_count(grid, team, vote) != 0u;
 }
 
+${defines("portbar_team_barrier_all")}
 /* Whether all work-items of the team call it with true. Caller, order and cost: as for portbar_team_barrier_count.
    Result: valid in every work-item of the team, the same in all; true when the spin limit was reached, so that a loop
    until then ends. */
@@ -338,16 +360,18 @@ static inline bool portbar_team_barrier_all(portbar_grid *grid, portbar_team *te
 }
 </%def>
 <%def name="reductions()">
+${defines("PORTBAR_TEAM_COLLECTIVE")}
 #define PORTBAR_TEAM_COLLECTIVE static inline __attribute__((overloadable))
 
-% for number, form in enumerate(forms):
-% if number == 0 or forms[number - 1].op != form.op:
-/* Reduces over a team, by ${form.op}: values of the work-groups' first work-items, combined in the order of the ranks, so
-   that floats always have the same bits. portbar_work_group_reduce_${form.op} makes one value of a group's before. Caller
+% for op, of_op in forms:
+${group()}
+/* Reduces over a team, by ${op}: values of the work-groups' first work-items, combined in the order of the ranks, so
+   that floats always have the same bits. portbar_work_group_reduce_${op} makes one value of a group's before. Caller
    and order: as for portbar_team_barrier. Result: valid in every work-item of the team, the same in all; the neutral
    element when the spin limit was reached, now or before. Cost: a team barrier, and a load per member by one
    work-item. */
-% endif
+% for form in of_op:
+${defines(f"portbar_team_reduce_{form.op}", of=form.kind)}
 PORTBAR_TEAM_COLLECTIVE ${form.kind} portbar_team_reduce_${form.op}(portbar_grid *grid, portbar_team *team, ${form.kind} x)
 {
     ulong result;
@@ -369,12 +393,16 @@ PORTBAR_TEAM_COLLECTIVE ${form.kind} portbar_team_reduce_${form.op}(portbar_grid
 }
 
 % endfor
+${end()}
+% endfor
 </%def>
 <%def name="broadcasts()">
+${group()}
 /* The value of a work-group's first work-item for all of the team. A `rank` of portbar_team_num_groups or more means
    the last. Caller: as for portbar_team_barrier, with one `rank`. Order: as for portbar_team_barrier. Result: valid in
    every work-item of the team; 0 when the spin limit was reached, now or before. Cost: a team barrier, and a load. */
 % for kind in kinds:
+${defines("portbar_team_broadcast", of=kind)}
 PORTBAR_TEAM_COLLECTIVE ${kind} portbar_team_broadcast(portbar_grid *grid, portbar_team *team, ${kind} x, uint rank)
 {
     ulong result;
@@ -385,4 +413,5 @@ PORTBAR_TEAM_COLLECTIVE ${kind} portbar_team_broadcast(portbar_grid *grid, portb
 }
 
 % endfor
+${end()}
 </%def>

@@ -11,11 +11,14 @@ import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from portbar.arrays.scan_source import ScanJob
+from portbar.backends import nvidia
+from portbar.backends.units import UNKNOWN
+from portbar.device.facts import DeviceFacts
 from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.headers import resolve_includes
 from portbar.primitives.scan.look_back import LookBack
@@ -344,15 +347,15 @@ def clang() -> str | None:
 
 def rendered(kernel: Kernel, target: Target, algorithm: str) -> str:
     """Return the OpenCL C that a program with this kernel compiles on such a device."""
-    why = "for a model"
+    why, capability = "for a model", {"compute_capability_major": 9 if target.one_way_fences else 0}
     strategy = Strategy(
         Choice(target.atomics, why),
         Choice(kernel.discovery, why),
         Choice(algorithm, why),
         split_barrier=Choice("uniform", why),
+        units=replace(UNKNOWN, instructions=nvidia.instructions(DeviceFacts(nvidia=capability))),
         capabilities=Capabilities(
             one_way_fences=target.one_way_fences,
-            compute_capability=90 if target.one_way_fences else 0,
         ),
         tuning=Tuning(placing=(2, 64, 1) if kernel.promise == "place" else ()),
     )

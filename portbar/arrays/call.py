@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,14 +10,15 @@ from typing import Any, Final, Protocol, TypeVar
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.arrays.plan import Plan, State
+from portbar.arrays.plan import QUEUES, Plan, State
 from portbar.arrays.request import Returned
 from portbar.launching.arguments import events_of
-from portbar.launching.order import awaited, hides_failures
+from portbar.launching.queues import awaited, hides_failures
+from portbar.locks import Lock
 
 #: Requests that are remembered with their compiled kernels and sizes.
 _MOST_PLANS: Final = 256
-_lock: Final = threading.Lock()
+_lock: Final = Lock()
 T = TypeVar("T")
 
 
@@ -39,13 +39,18 @@ class Launches(Protocol):
         """Enqueue them with the arguments that change."""
 
 
-def known_of(requests: OrderedDict[Any, T], key: Callable[[], Any], make: Callable[[], T]) -> T:
-    """Return what is known of a request, or make and keep it; of too many, the oldest is forgotten.
+def known_of(queue: Any, caller: str, key: Callable[[], tuple[Any, ...]], make: Callable[[], T]) -> T:
+    """Return what is known of a caller's request, or make and keep it; of too many, the oldest is forgotten.
 
     An argument that is not an array, or cannot be looked up, makes `key` raise: the checks of `make` report it.
     """
     try:
-        asked = key()
+        parts = key()
+        # Equal is not the same: an axis may be 1, but not True.
+        asked = parts, *map(type, parts)
+        if not isinstance(queue, cl.CommandQueue):
+            return make()
+        requests: OrderedDict[Any, T] = QUEUES(queue).requests.setdefault(caller, OrderedDict())
         known = requests.get(asked)
     except (TypeError, AttributeError, ZeroDivisionError):
         return make()
@@ -56,6 +61,25 @@ def known_of(requests: OrderedDict[Any, T], key: Callable[[], Any], make: Callab
             while len(requests) > _MOST_PLANS:
                 requests.popitem(last=False)
     return known
+
+
+def copied(queue: cl.CommandQueue, source: cl.array.Array, target: cl.array.Array, event: cl.Event) -> cl.Event:
+    """Copy the elements of an array, whose event this is, to one of the same size; later calls wait for it."""
+    if not source.size:
+        return event
+    into: Any = target.base_data
+    taken: Any = source.base_data
+    made: cl.Event = cl.enqueue_copy(
+        queue,
+        into,
+        taken,
+        byte_count=source.nbytes,
+        src_offset=source.offset,
+        dst_offset=target.offset,
+        wait_for=[event],
+    )
+    target.add_event(made)
+    return made
 
 
 def enqueue(
@@ -74,6 +98,8 @@ def enqueue(
     hidden = hides_failures(queue.device) if plan is None else plan.state.order.hidden
     events = awaited(caller, wait_for, arrays, hidden=hidden)
     event: cl.Event = plan.launch(args, events or None) if plan else cl.enqueue_marker(queue, wait_for=events)
+    if plan is not None:
+        plan.state.trim()
     for one in results:
         one.add_event(event)
     if plan is not None and not plan.state.order.in_order:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import OrderedDict
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -18,7 +18,6 @@ import pyopencl.array
 from portbar.arrays.call import Known, enqueue, known_of
 from portbar.arrays.reduce_plan import Request, make_plan
 from portbar.arrays.request import (
-    REARRANGE,
     Returned,
     array_types,
     checked_arrays,
@@ -32,14 +31,12 @@ from portbar.arrays.request import (
 from portbar.arrays.shape import TRIAL
 from portbar.arrays.source import Output
 from portbar.errors import LaunchError
-from portbar.launching.arguments import check_queue
+from portbar.launching.arguments import CONTIGUOUS, check_queue
 from portbar.primitives.reduction.operators import Operator
 from portbar.primitives.reduction.types import Indexed
 
 #: Byte alignment that a plan may rely on.
 _ALIGNMENT: Final = 128
-
-_plans: OrderedDict[Any, Known] = OrderedDict()
 
 
 def reduce(
@@ -49,9 +46,11 @@ def reduce(
     *,
     map: str | Mapping[str, str] | None = None,  # noqa: A002 (what PyOpenCL calls it)
     outputs: Mapping[str, Any] | None = None,
-    axis: int | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    keepdims: bool = False,
     initial: Any = None,
     out: Any = None,
+    allocator: Any = None,
     dtype: Any = None,
     deterministic: bool = True,
     reproducible: bool = False,
@@ -68,22 +67,28 @@ def reduce(
         ``x``. A mapping gives arrays of one shape, with their names.
     op : str or Operator
         As for `portbar.Reduction`: ``"+"``, ``"*"``, ``"min"``, ``"max"``, ``"&"``, ``"|"``, ``"^"``, ``"&&"``, ``"||"``,
-        ``"=="``, ``"!="``, ``"argmin"``, ``"argmax"``, or a `portbar.Operator`.
+        ``"=="``, ``"!="``, ``"argmin"``, ``"argmax"``, or a `portbar.Operator`. NumPy's names and functions stand for the same:
+        ``"sum"``, ``"prod"``, ``"any"``, ``"all"``, ``np.add``, ``np.logical_or``.
     map : str or mapping of str to str, optional
-        OpenCL C expression for the contribution of each element: of ``x`` (or ``x[i]``) and its index ``i``, a long, counted
-        along the reduced axis. A mapping gives expressions for some or all outputs.
+        OpenCL C expression for the contribution of each element: of ``x`` (or ``x[i]``), its index ``i`` in the array, a long,
+        and ``along``, its index along the reduced axes. A mapping gives expressions for some or all outputs.
     outputs : mapping of str to Reduction, str or Operator, optional
         Several results of one pass, instead of `op`. A `portbar.Reduction` names the result's type, too.
-    axis : int, optional
-        The axis to reduce: the first or the last. None: all of the array.
+    axis : int or tuple of int, optional
+        The axes to reduce: the first or the last one, or several from there on. None: all of the array.
+    keepdims : bool, optional
+        Whether the reduced axes stay in the result with length 1.
     initial : scalar or mapping of str to scalar, optional
-        A start value, combined with the result from the left.
+        A start value of the result's type, combined with the result from the left.
     out : pyopencl.array.Array or mapping of str to Array, optional
         Destination: contiguous, of the result's shape and type.
+    allocator : callable, optional
+        Allocates the results, as for `pyopencl.array.Array`; the first array's by default.
     dtype : dtype, optional
         The result's type, in which values are combined. By default the array's, as in PyOpenCL, but int32 for logical
-        operators, and int64 for other sums of bool. In OpenCL C, a structure that is not registered with PyOpenCL is named
-        ``x_type`` after its array, or ``result_type`` (with `outputs`, after the output) if it differs.
+        operators on numbers, and int64 for other sums of bool. Logical operators test elements before they are converted. In
+        OpenCL C, a structure that is not registered with PyOpenCL is named ``x_type`` after its array, or ``result_type`` (with
+        `outputs`, after the output) if it differs.
     deterministic : bool, optional
         Whether the result has the same bits in each run. If false, work-groups add their sums by one atomic operation each if
         the device has one for the type.
@@ -111,26 +116,27 @@ def reduce(
     """
     arrays = named(array)
     inputs: tuple[cl.array.Array, ...] = tuple(arrays.values())
-    known = known_of(
-        _plans,
+    known: Known = known_of(
+        queue,
+        "reduce",
         lambda: (
-            queue.int_ptr,
             tuple([(one.dtype, one.shape, one.strides, one.offset % _ALIGNMENT) for one in inputs]),
             tuple(arrays),
             op,
             tuple(map.items()) if isinstance(map, Mapping) else map,
             tuple(outputs.items()) if isinstance(outputs, Mapping) else None,
             axis,
+            keepdims,
             tuple(initial) if isinstance(initial, Mapping) else initial is None,
             dtype,
             deterministic,
             reproducible,
             TRIAL.get(),
         ),
-        lambda: _known(queue, array, op, map, outputs, axis, initial, dtype, deterministic, reproducible),
+        lambda: _known(queue, array, op, map, outputs, axis, keepdims, initial, dtype, deterministic, reproducible),
     )
     args = input_arguments(inputs, queue.context)
-    results = result_arrays(queue, inputs, known.returned, out)
+    results = result_arrays(queue, inputs, known.returned, out, allocator)
     starts = start_values(known.returned, initial)
     for place, one in enumerate(results):
         if out is not None:
@@ -155,6 +161,7 @@ def _known(
     mapped: Any,
     outputs: Any,
     axis: Any,
+    keepdims: Any,
     initial: Any,
     dtype: Any,
     deterministic: bool,
@@ -164,8 +171,10 @@ def _known(
     check_queue(queue)
     arrays = checked_arrays(array)
     names = tuple(arrays)
-    wanted = outputs_of(names, next(iter(arrays.values())).dtype, op, mapped, outputs, initial, dtype)
-    rows, columns, along, shape = _extent(arrays, wanted, axis)
+    first = next(iter(arrays.values()))
+    mapped = _counted(mapped, names, is_one=axis is None or first.ndim == 1)
+    wanted = outputs_of(names, first.dtype, op, mapped, outputs, initial, dtype)
+    rows, columns, along, shape, order = _extent(arrays, wanted, axis, keepdims=bool(keepdims))
     trial, groups = TRIAL.get() or (None, None)
     request = Request(
         array_types(arrays),
@@ -182,35 +191,72 @@ def _known(
     results = rows if along == "columns" else columns
     plan = make_plan(queue, request) if results else None
     given = None if outputs is None else tuple(out.name for out in wanted)
-    return Known(plan, Returned(shape, tuple(out.kind.dtype for out in wanted), given))
+    return Known(plan, Returned(shape, tuple(out.dtype for out in wanted), given, order))
+
+
+def _counted(mapped: Any, names: tuple[str, ...], *, is_one: bool) -> Any:
+    """Maps with their index along the reduced axes as the kernel calls it; `is_one` if it is the index in the array, too."""
+    if isinstance(mapped, Mapping):
+        return {name: _counted(one, names, is_one=is_one) for name, one in mapped.items()}
+    if not isinstance(mapped, str):
+        return mapped
+    own = re.sub(rf"(?<![.\w])({'|'.join(names)})\s*\[\s*i\s*\]", r"\1", mapped)
+    if not is_one and re.search(r"(?<![.\w])i\b", own):
+        # The caller is `reduce`, by way of `known_of`.
+        warnings.warn(
+            f"map {mapped!r}: with axis=, i counts along the reduced axes for one more release; then it is the element's "
+            "index in the array, as in portbar.scan. Write along for the index along the axes",
+            DeprecationWarning,
+            stacklevel=6,
+        )
+    return mapped if "along" in names else re.sub(r"(?<![.\w])along\b", "i", mapped)
 
 
 def _extent(
-    arrays: Mapping[str, cl.array.Array], outputs: tuple[Output, ...], axis: Any
-) -> tuple[int, int, str, tuple[int, ...]]:
-    """Rows, elements of a row, how they lie, and the shape of the result."""
+    arrays: Mapping[str, cl.array.Array], outputs: tuple[Output, ...], axis: Any, *, keepdims: bool
+) -> tuple[int, int, str, tuple[int, ...], str]:
+    """Rows, elements of a row, how they lie, and the shape and the order of the result."""
     first = next(iter(arrays.values()))
     shape = tuple(int(n) for n in first.shape)
+    count = len(shape)
+    axes = tuple(range(count)) if axis is None else _axes(axis, count)
     c_order = all(one.flags.c_contiguous for one in arrays.values())
     f_order = all(one.flags.f_contiguous for one in arrays.values())
     free = all(
         out.op.commutative and not isinstance(out.kind, Indexed) and not re.search(r"\bi\b", out.map or "")
         for out in outputs
     )
-    if first.size and not c_order and not (f_order and (free if axis is None else len(shape) == 2)):
+    if first.size and f_order and not c_order and not free and len(axes) > 1:
+        name = next(iter(arrays))
+        raise LaunchError(
+            f"the array of shape {shape} is in Fortran order, and the result depends on the order of its elements: only one "
+            f"axis can be reduced at once; pass {name}.T to reduce them in the order of memory, or an array in C order"
+        )
+    if first.size and not c_order and not f_order:
         strides = ", ".join(str(one.strides) for one in arrays.values())
-        raise LaunchError(f"the array of shape {shape} has strides {strides} and is not contiguous: {REARRANGE}")
-    if axis is None:
-        return 1, math.prod(shape), "columns", ()
-    count = len(shape)
-    axis = checked_axis(axis, count)
-    left = shape[:axis] + shape[axis + 1 :]
-    if not c_order:
-        shape, axis = shape[::-1], count - 1 - axis
-    if axis == count - 1:
-        return math.prod(shape[:-1]), shape[-1], "columns", left
-    if axis == 0:
-        return shape[0], math.prod(shape[1:]), "rows", left
+        raise LaunchError(f"the array of shape {shape} has strides {strides} and is not contiguous: {CONTIGUOUS}")
+    left = tuple(n if place not in axes else 1 for place, n in enumerate(shape) if keepdims or place not in axes)
+    order = "C" if c_order or not f_order or len(left) < 2 else "F"
+    if len(axes) == count:
+        return 1, math.prod(shape), "columns", left, order
+    if not axes:
+        raise LaunchError("axis=() reduces nothing: pass an axis, a tuple of axes, or None for all of them")
+    if order == "F" or (f_order and not c_order):
+        shape, axes = shape[::-1], tuple(count - 1 - one for one in reversed(axes))
+    if axes == tuple(range(count - len(axes), count)):
+        return math.prod(shape[: axes[0]]), math.prod(shape[axes[0] :]), "columns", left, order
+    if axes == tuple(range(len(axes))):
+        return math.prod(shape[: len(axes)]), math.prod(shape[len(axes) :]), "rows", left, order
     raise LaunchError(
-        f"axis {axis} of {count} is neither the first nor the last, and only those can be reduced; reshape the array"
+        f"axis={axis} of {count} axes leaves axes on both sides, and only the first or the last ones can be reduced at once: "
+        "reshape the array, or reduce one after another"
     )
+
+
+def _axes(axis: Any, count: int) -> tuple[int, ...]:
+    """The axes that are reduced, from 0 on, in order."""
+    given = axis if isinstance(axis, tuple) else (axis,)
+    axes = sorted(checked_axis(one, count) for one in given)
+    if len(set(axes)) < len(axes):
+        raise LaunchError(f"axis={axis} names an axis twice")
+    return tuple(axes)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import pyopencl as cl
 
-from portbar.arrays.plan import Plan, check_types, plan_of, state_of
+from portbar.arrays.plan import Memory, Plan, check_types, choices_for, plan_of
 from portbar.arrays.shape import (
     FIXED_ITEMS,
     Layout,
@@ -23,8 +23,7 @@ from portbar.arrays.shape import (
     shape_for,
 )
 from portbar.arrays.source import Job, Output, most_elements
-from portbar.choices.profile import describe
-from portbar.choices.strategy import DeviceProfile, choose
+from portbar.backends.profile import DeviceProfile
 from portbar.errors import UnsupportedFeatureError
 from portbar.primitives.reduction.operators import BuiltIn
 from portbar.primitives.reduction.types import Indexed, Scalar, Struct, Type
@@ -39,6 +38,8 @@ _TAGGED_BYTES: Final = 64
 
 #: Work-items of a group that goes through columns.
 _COLUMN_ITEMS: Final = 64
+#: Bytes of sums that a CPU's thread holds on its way through the rows: a part of its first cache, and several lines.
+_STRIP_BYTES: Final = 4096
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,7 @@ def _fit(request: Request, profile: DeviceProfile, strategy: Strategy, *, shuffl
 def make_plan(queue: cl.CommandQueue, request: Request) -> Plan:
     """Choose kernel and sizes for a request, and compile the kernel unless it was compiled before."""
     device = queue.device
-    profile = describe(device)
-    strategy = choose(profile)
+    profile, strategy = choices_for(queue)
     kinds = [*(kind for _, kind in request.arrays), *(out.kind for out in request.outputs)]
     extensions = check_types(device, profile, kinds)
     on_cpu, warps = kind_of(profile) != "gpu", by_warps(profile, strategy)
@@ -180,7 +180,7 @@ def _by_groups(
         groups, part = cut(layout, columns, rows, device.max_compute_units, limit)
     one_of_many = job.shuffles and rows == 1 and groups > 1 and not job.atomic
     job = replace(job, tagged=one_of_many and _item_bytes(job.wanted) <= _TAGGED_BYTES)
-    kept = [np.uint64(columns), np.uint64(part), np.uint32(groups), np.uint32(head), *_rooms(queue, job, rows, groups)]
+    kept = [np.uint64(columns), np.uint64(part), np.uint32(groups), np.uint32(head), *_rooms(job, rows, groups)]
     return plan_of(queue, strategy, job, (rows * groups * job.local,), (job.local,), kept)
 
 
@@ -195,25 +195,28 @@ def _team(layout: Layout, columns: int, rows: int, units: int, *, on_cpu: bool) 
     return team
 
 
+def _item_size(outputs: Sequence[Output]) -> int:
+    """The size of `portbar_item`."""
+    return Struct("portbar_item", tuple((out.name, out.kind) for out in outputs)).size
+
+
 def _item_bytes(outputs: Sequence[Output]) -> int:
     """The size of `portbar_item`, rounded up to a multiple of 16."""
-    item = Struct("portbar_item", tuple((out.name, out.kind) for out in outputs))
-    return -(-item.size // 16) * 16
+    return -(-_item_size(outputs) // 16) * 16
 
 
-def _rooms(queue: cl.CommandQueue, job: Job, rows: int, groups: int) -> list[cl.Buffer]:
+def _rooms(job: Job, rows: int, groups: int) -> list[Memory]:
     """The memory that a job's work-groups share."""
-    state = state_of(queue)
     if groups == 1:
         # It leaves nothing to others.
         rows = 1
     if job.tagged:
         # The tag of the last launch, then words with tags. Nothing else may ever be in this memory, or it might look like one.
-        found = state.cleared("tagged", 8 * (1 + _item_bytes(job.wanted) // 4 * groups))
+        found = Memory("tagged", 8 * (1 + _item_bytes(job.wanted) // 4 * groups))
     else:
-        found = state.cleared("found", _item_bytes(job.wanted) * rows * groups)
-    rooms = [found, state.cleared("counters", 4 * max(1, rows))]
-    return [*rooms, state.cleared("cells", 8 * rows * len(job.wanted))] if job.atomic else rooms
+        found = Memory("found", _item_bytes(job.wanted) * rows * groups)
+    rooms = [found, Memory("counters", 4 * max(1, rows))]
+    return [*rooms, Memory("cells", 8 * rows * len(job.wanted))] if job.atomic else rooms
 
 
 def _by_columns(
@@ -227,11 +230,21 @@ def _by_columns(
     """A reduction along the first axis: the elements of one result lie a row apart."""
     rows, columns = request.rows, request.columns
     local = min(_COLUMN_ITEMS, shape.local) if shape.local > 1 else 1
-    layout = Layout(replace(shape, local=local, loads=1, sets=1, strided=False), 1)
+    strip = _strip(request, profile) if local == 1 else 1
+    widest = max(kind.size for _, kind in request.arrays)
+    vector = layout_of(shape, widest, most=strip).vector if strip > 1 else 1
+    layout = Layout(replace(shape, local=local, loads=1, sets=1, strided=False), vector)
     job = Job(
-        request.arrays, request.outputs, layout, form="columns", team=local, fixed=request.fixed, extensions=extensions
+        request.arrays,
+        request.outputs,
+        layout,
+        form="strips" if strip > 1 else "columns",
+        strip=strip,
+        team=local,
+        fixed=request.fixed,
+        extensions=extensions,
     )
-    tiles = -(-columns // local)
+    tiles = -(-columns // (local * strip))
     units, limit = queue.device.max_compute_units, profile.loop_limit
     groups = max(1, min(-(-shape.per_unit * units * 4 // tiles), rows // 64))
     if request.fixed:
@@ -245,8 +258,16 @@ def _by_columns(
         groups = -(-rows // (limit // 2))
     part = -(-max(1, rows) // groups)
     groups = max(1, -(-rows // part))
-    kept = [np.uint64(rows), np.uint64(columns), np.uint64(part), *_rooms(queue, job, max(columns, tiles), groups)]
+    kept = [np.uint64(rows), np.uint64(columns), np.uint64(part), *_rooms(job, max(columns, tiles), groups)]
     return plan_of(queue, strategy, job, (tiles * local, groups), (local, 1), kept)
+
+
+def _strip(request: Request, profile: DeviceProfile) -> int:
+    """Neighbouring columns that a work-item takes at once: a power of two, 1 where memory does not matter."""
+    if kind_of(profile) == "limited":
+        return 1
+    most = max(1, _STRIP_BYTES // _item_size(request.outputs))
+    return 1 << min(max(1, request.columns - 1).bit_length(), most.bit_length() - 1)
 
 
 def _is_native_atomic(output: Output, strategy: Strategy) -> bool:

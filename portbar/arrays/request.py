@@ -6,24 +6,23 @@ Errors are raised before anything is enqueued.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.arrays.source import Output
+from portbar.arrays.source import Output, converts
 from portbar.errors import Error, LaunchError
+from portbar.launching.arguments import CONTIGUOUS
+from portbar.primitives.host_values import converted
 from portbar.primitives.reduction.code import literal
 from portbar.primitives.reduction.loops import Reduction, check_identifier
 from portbar.primitives.reduction.operators import BuiltIn, Operator, operator_of
-from portbar.primitives.reduction.types import Array, Type, type_of
+from portbar.primitives.reduction.types import Array, Complex, Indexed, Scalar, Struct, Type, Vector, type_of
 from portbar.records.plain import amount
-
-#: The remedy for strides. PyOpenCL copies no such array, and keeps the order of Fortran's.
-REARRANGE: Final = "make it C-contiguous on the host, by numpy.ascontiguousarray before to_device"
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,8 @@ class Returned:
     shape: tuple[int, ...]
     dtypes: tuple[np.dtype[Any], ...]
     names: tuple[str, ...] | None = None
+    #: Of elements in memory: ``"F"`` if the caller's arrays are in Fortran order and the results have several axes.
+    order: str = "C"
 
 
 def named(array: Any) -> dict[str, Any]:
@@ -67,10 +68,16 @@ def check_array(what: str, given: Any) -> None:
         )
 
 
+def collected(values: Any) -> Any:
+    """Values that NumPy makes an array of; those of a generator, a set or a view of a mapping as a list."""
+    is_array_like = isinstance(values, Sequence) or hasattr(values, "__array__") or not isinstance(values, Iterable)
+    return values if is_array_like else list(values)
+
+
 def host_array(what: str, values: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
-    """Values of the host as an array."""
+    """Values of the host as an array; of a type, in which each value is what it was."""
     try:
-        return np.asarray(values, dtype, order="C")
+        return np.asarray(values, order="C") if dtype is None else converted(values, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise LaunchError(f"{what} cannot be made an array{'' if dtype is None else f' of {dtype}'}: {error}") from None
 
@@ -81,7 +88,8 @@ def array_types(arrays: Mapping[str, cl.array.Array]) -> tuple[tuple[str, Type],
     for (name, kind), one in zip(kinds, arrays.values(), strict=True):
         if one.offset % kind.size:
             raise LaunchError(
-                f"array {name!r} starts {one.offset} bytes into its buffer, which is not a multiple of {kind.size}: copy it"
+                f"array {name!r} starts {one.offset} bytes into its buffer, which is not a multiple of {kind.size}: pass "
+                f"{name}.copy()"
             )
     return kinds
 
@@ -98,7 +106,7 @@ def input_arguments(inputs: tuple[cl.array.Array, ...], context: cl.Context) -> 
 def check_contiguous(what: str, array: cl.array.Array) -> None:
     """Check that an array's elements lie in the order of C."""
     if array.size and not array.flags.c_contiguous:
-        raise LaunchError(f"{what} of shape {array.shape} has strides {array.strides}: {REARRANGE}")
+        raise LaunchError(f"{what} of shape {array.shape} has strides {array.strides}: {CONTIGUOUS}")
 
 
 def check_memory(what: str, array: cl.array.Array, context: cl.Context) -> None:
@@ -136,6 +144,12 @@ def element_type(dtype: np.dtype[Any], name: str) -> Type:
     return kind
 
 
+def looks_whole(kind: Type, op: BuiltIn | Operator) -> bool:
+    """Whether a result is a whole number, to which a floating-point map would be cut."""
+    part = kind.part if isinstance(kind, Indexed) else kind
+    return isinstance(part, Scalar) and part.kind != "float" and not (isinstance(op, BuiltIn) and op.is_logical)
+
+
 def outputs_of(
     names: tuple[str, ...],
     dtype: np.dtype[Any],
@@ -164,34 +178,58 @@ def outputs_of(
                     raise Error(f"{what}= names {name!r}, which is not an output; outputs: {', '.join(specs)}")
         if initial is not None and not isinstance(initial, Mapping):
             raise Error("with outputs=, initial= must be a mapping of output -> value")
-    made = []
+    element, made = element_type(dtype, f"{names[0]}_type"), []
     for name, spec in specs.items():
         check_name("an output", name)
         if isinstance(spec, Reduction):
             reduction = spec
         else:
             chosen = operator_of(spec)
-            reduction = Reduction(asked if asked is not None else _default_dtype(dtype, chosen), chosen)
+            reduction = Reduction(_asked_dtype(dtype, chosen, asked), chosen)
         if reduction.shape is not None:
             raise Error(f"output {name!r} is an array, which only reductions inside kernels support; omit shape=")
         # A structure that is the array's own has its name.
         called = names[0] if np.dtype(reduction.dtype) == dtype else name
-        expression = mapped.get(name) if isinstance(mapped, Mapping) else mapped
-        made.append(
-            Output(
-                name,
-                reduction.type_called(f"{called}_type"),
-                reduction.operator,
-                _expression(expression, names, neighbours=neighbours),
-                None if reduction.neutral is None else literal(reduction.neutral),
-                start=name in initial if isinstance(initial, Mapping) else initial is not None,
+        kind, op = reduction.type_called(f"{called}_type"), reduction.operator
+        given = mapped.get(name) if isinstance(mapped, Mapping) else mapped
+        expression = _expression(given, names, neighbours=neighbours)
+        if expression is None and not converts(element, kind, op):
+            raise Error(
+                f"output {name!r} has the type {kind.c}, to which elements of {element.c} are not converted: pass map=, an "
+                f"expression of that type such as map='{_example(element, names[0])}'"
             )
+        none = None if reduction.neutral is None or isinstance(op, BuiltIn) else literal(reduction.neutral, kind)
+        start = name in initial if isinstance(initial, Mapping) else initial is not None
+        is_bool = asked is not None and np.dtype(asked) == np.bool_
+        is_whole = (
+            asked is None and not isinstance(spec, Reduction) and expression is not None and looks_whole(kind, op)
         )
+        made.append(Output(name, kind, op, expression, none, start=start, is_bool=is_bool, is_whole=is_whole))
     return tuple(made)
 
 
+def _example(element: Type, name: str) -> str:
+    """An expression that makes a number of an element."""
+    if isinstance(element, Struct):
+        return f"{name}.{element.members[0][0]}"
+    return f"{name}.x" if isinstance(element, Complex | Vector) else name
+
+
+def _asked_dtype(dtype: np.dtype[Any], op: BuiltIn | Operator, asked: Any) -> Any:
+    """The type to compute a result in, of what the caller asked for, if anything."""
+    if asked is None:
+        return _default_dtype(dtype, op)
+    if np.dtype(asked) != np.bool_:
+        return asked
+    if not (isinstance(op, BuiltIn) and op.is_logical):
+        raise Error(
+            f"dtype=bool is for logical operators such as 'any' and 'all', not {op.symbol!r}: pass another dtype="
+        )
+    return np.uint8
+
+
 def _default_dtype(dtype: np.dtype[Any], op: BuiltIn | Operator) -> Any:
-    if isinstance(op, BuiltIn) and op.is_logical:
+    if isinstance(op, BuiltIn) and op.is_logical and dtype.names is None:
         return np.int32
     return np.int64 if dtype == np.bool_ else dtype
 
@@ -229,12 +267,22 @@ def _expression(expression: Any, names: tuple[str, ...], *, neighbours: bool) ->
 
 
 def result_arrays(
-    queue: cl.CommandQueue, inputs: tuple[cl.array.Array, ...], wanted: Returned, out: Any
+    queue: cl.CommandQueue,
+    inputs: tuple[cl.array.Array, ...],
+    wanted: Returned,
+    out: Any,
+    allocator: Any = None,
+    *,
+    in_place: bool = False,
 ) -> list[cl.array.Array]:
-    """The arrays that results go to."""
+    """The arrays that results go to; with `in_place`, they may be the first input."""
     if out is None:
-        allocator = inputs[0].allocator
-        return [cl.array.Array(queue, wanted.shape, dtype, allocator=allocator) for dtype in wanted.dtypes]
+        return [
+            cl.array.Array(queue, wanted.shape, dtype, wanted.order, allocator=allocator or inputs[0].allocator)
+            for dtype in wanted.dtypes
+        ]
+    if allocator is not None:
+        raise LaunchError("pass out= or allocator=, not both: with out= no memory is allocated")
     if wanted.names is None:
         given = [out]
     else:
@@ -243,14 +291,24 @@ def result_arrays(
         given = [out[name] for name in wanted.names]
     for place, (one, dtype) in enumerate(zip(given, wanted.dtypes, strict=True)):
         check_array("out=", one)
-        if one.shape != wanted.shape or one.dtype != dtype or not one.flags.c_contiguous or one.offset % dtype.itemsize:
+        flags = one.flags
+        is_contiguous = flags.f_contiguous if wanted.order == "F" else flags.c_contiguous
+        if one.shape != wanted.shape or one.dtype != dtype or not is_contiguous or one.offset % dtype.itemsize:
+            order = "in Fortran order" if wanted.order == "F" else "contiguous"
             raise LaunchError(
-                f"out= must be contiguous with shape {wanted.shape} and type {dtype}; it has shape {one.shape}, type "
+                f"out= must be {order} with shape {wanted.shape} and type {dtype}; it has shape {one.shape}, type "
                 f"{one.dtype} and strides {one.strides}, and starts {one.offset} bytes into its buffer"
             )
         check_memory("out=", one, queue.context)
-        check_apart("out=", one, [*inputs, *given[:place]])
+        others = [other for other in inputs if not (in_place and is_same(one, other))]
+        check_apart("out=", one, [*others, *given[:place]])
     return given
+
+
+def is_same(one: cl.array.Array, other: cl.array.Array) -> bool:
+    """Whether two arrays are the same elements."""
+    same = _place(one) == _place(other) and one.dtype == other.dtype
+    return same and one.shape == other.shape and one.strides == other.strides
 
 
 def check_apart(what: str, array: cl.array.Array, others: Iterable[cl.array.Array]) -> None:
@@ -296,11 +354,11 @@ def start_values(wanted: Returned, initial: Any) -> list[bytes | None]:
 
 def _start(value: Any, dtype: np.dtype[Any]) -> bytes:
     try:
-        made = np.asarray(value, dtype)
+        made = converted(value, dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        raise LaunchError(f"initial={value!r} cannot be converted to {dtype}: {error}") from None
+        raise LaunchError(
+            f"initial={value!r} cannot be converted to {dtype} without loss: pass dtype= for the result ({error})"
+        ) from None
     if made.shape != ():
         raise LaunchError(f"initial= must be one value, not an array of shape {made.shape}")
-    if dtype.kind in "iu" and made != value:
-        raise LaunchError(f"initial={value!r} cannot be converted to {dtype} without loss: pass dtype= for the result")
     return made.tobytes()

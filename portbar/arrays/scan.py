@@ -9,7 +9,8 @@ computes correct results, too.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -19,8 +20,8 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.arrays.call import Known, enqueue, known_of
-from portbar.arrays.plan import check_types, plan_of, state_of
+from portbar.arrays.call import Known, copied, enqueue, known_of
+from portbar.arrays.plan import Memory, check_types, choices_for, plan_of
 from portbar.arrays.request import (
     Returned,
     array_types,
@@ -28,18 +29,18 @@ from portbar.arrays.request import (
     check_memory,
     checked_arrays,
     input_arguments,
+    is_same,
     named,
     outputs_of,
     result_arrays,
     start_values,
 )
-from portbar.arrays.scan_source import TILES, WARPS_BYTES, ScanJob, Tile, quad_of, warps_tile
-from portbar.arrays.segments import flags_of, lines_of
+from portbar.arrays.scan_source import TILES, WARPS_BYTES, Elements, ScanJob, Tile, quad_of, warps_tile
+from portbar.arrays.segments import Lines, flags_of, lines_of
 from portbar.arrays.shape import Layout, Shape, by_warps, kind_of, layout_of
-from portbar.arrays.source import Input, Lanes, Output, most_elements
+from portbar.arrays.source import Input, Output, most_elements
 from portbar.arrays.statement import check_targets, statement_of, wants_last
-from portbar.choices.profile import describe
-from portbar.choices.strategy import DeviceProfile, choose
+from portbar.backends.profile import DeviceProfile
 from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
 from portbar.errors import Error, LaunchError
@@ -48,7 +49,6 @@ from portbar.primitives.reduction.operators import Operator
 from portbar.primitives.reduction.types import Type
 from portbar.primitives.strategy import Strategy
 
-_plans: OrderedDict[Any, Known] = OrderedDict()
 #: Replacements for the table's values, for tests and measurements.
 TRIAL: ContextVar[Tile | None] = ContextVar("TRIAL", default=None)
 
@@ -63,7 +63,9 @@ def scan(
     initial: Any = None,
     out: cl.array.Array | None = None,
     dtype: Any = None,
+    allocator: Any = None,
     output: str | None = None,
+    targets: Mapping[str, cl.array.Array] | None = None,
     outputs: Mapping[str, cl.array.Array] | None = None,
     segments: cl.array.Array | None = None,
     offsets: cl.array.Array | None = None,
@@ -84,23 +86,27 @@ def scan(
     exclusive : bool, optional
         Whether results exclude the element itself: the first result is `initial`, or the operator's neutral element.
     map : str, optional
-        OpenCL C expression for the contribution of each element: of ``x`` (or ``x[i]``), its index ``i``, a long, and other
-        elements such as ``x[i - 1]``, which must exist.
+        OpenCL C expression for the contribution of each element: of ``x`` (or ``x[i]``), its index ``i`` in memory, a long, its
+        index ``along`` the axis, and other elements such as ``x[i - 1]``, which must exist.
     initial : scalar, optional
         A start value, combined with every result from the left.
     out : pyopencl.array.Array, optional
-        Destination: contiguous, of the array's shape and the result's type, and not the array itself.
+        Destination: contiguous, of the array's shape and the result's type. It may be the array itself, which costs a copy.
+    allocator : callable, optional
+        Allocates the result, as for `pyopencl.array.Array`; the array's by default.
     dtype : dtype, optional
         The result's type, in which values are combined. By default as for `portbar.reduce`.
     output : str, optional
         OpenCL C statements that run once per element, in any order, like the output statement of PyOpenCL's
         `GenericScanKernel`: with ``i``, the number of elements ``N``, the inclusive scan's value ``item``, the one before it
         ``prev_item`` (`initial` or the neutral element at index 0) and the last one ``last_item``, and with the arrays and
-        those of `outputs` as pointers. A statement that uses ``last_item`` costs a second launch. The call then returns no
+        those of `targets` as pointers. A statement that uses ``last_item`` costs a second launch. The call then returns no
         array of results, unless `out` is given.
-    outputs : mapping of str to pyopencl.array.Array, optional
+    targets : mapping of str to pyopencl.array.Array, optional
         The arrays that `output` writes to, by name: contiguous, of any shape. The places that a statement writes to are not
         checked.
+    outputs : mapping of str to pyopencl.array.Array, optional
+        The former name of `targets`, deprecated: `outputs` of `portbar.reduce` are operators.
     segments : pyopencl.array.Array, optional
         Flags of the array's shape, bool or integers: a nonzero flag starts a segment, and earlier elements do not count. A
         result, `prev_item` and `initial` are those of the element's segment; there is no ``last_item``.
@@ -108,14 +114,15 @@ def scan(
         Instead of flags, the index of each segment's first element: integers, of one dimension. Offsets outside the array are
         ignored, and equal ones start one segment: row pointers of a sparse matrix work. Two more commands make flags from them.
     axis : int, optional
-        The axis whose lines are segments. The last axis is the fastest, because the elements of its lines are adjacent.
+        The axis whose lines are segments. The fastest is the one whose elements are adjacent: the last one, or the first one of
+        an array in Fortran order, whose result is in that order.
     return_event : bool, optional
     wait_for : list of pyopencl.Event, optional
 
     Returns
     -------
     pyopencl.array.Array
-        Of the array's shape; the call does not wait. With `output` and without `out`, a dict of `outputs` instead. With
+        Of the array's shape; the call does not wait. With `output` and without `out`, a dict of `targets` instead. With
         `return_event`, a tuple of that and the event. Floats have the same bits in each run on a device: they depend neither on
         timing nor on the assignment of work to work-groups.
 
@@ -135,8 +142,13 @@ def scan(
             raise Error("pass segments= (flags) or offsets= (indices), not both")
         check_queue(queue)
         segments = flags_of(queue, next(iter(checked_arrays(array).values())), offsets, wait_for)
-    request = Request(op, map, dtype, bool(exclusive), output, outputs, segments=segments, axis=axis)
-    return scanned(queue, array, request, initial, out, return_event=return_event, wait_for=wait_for)
+    if outputs is not None:
+        if targets is not None:
+            raise Error("pass targets=, not its former name outputs= as well")
+        warnings.warn("outputs= of portbar.scan is called targets= now", DeprecationWarning, stacklevel=2)
+        targets = outputs
+    request = Request(op, map, dtype, bool(exclusive), output, targets, segments=segments, axis=axis)
+    return scanned(queue, array, request, initial, out, allocator, return_event=return_event, wait_for=wait_for)
 
 
 @dataclass
@@ -175,6 +187,7 @@ def scanned(
     request: Request,
     initial: Any = None,
     out: cl.array.Array | None = None,
+    allocator: Any = None,
     *,
     return_event: bool = False,
     wait_for: Iterable[cl.Event] | None = None,
@@ -183,20 +196,25 @@ def scanned(
     arrays = named(array)
     inputs: tuple[cl.array.Array, ...] = tuple(arrays.values())
     writes = request.output is None or out is not None
-    known = known_of(
-        _plans,
-        lambda: (queue.int_ptr, *map(_layout_key, inputs), *arrays, request.key, initial is None, writes, TRIAL.get()),
+    known: Known = known_of(
+        queue,
+        "scan",
+        lambda: (*map(_layout_key, inputs), *arrays, *request.key, initial is None, writes, TRIAL.get()),
         lambda: _known(queue, array, request, initial, writes=writes),
     )
     if request.segments is not None:
         arrays["segments"] = request.segments
         inputs = (*inputs, request.segments)
     args = input_arguments(inputs, queue.context)
-    results = result_arrays(queue, inputs, known.returned, out) if writes else []
+    results = result_arrays(queue, inputs, known.returned, out, allocator, in_place=True) if writes else []
+    whole = next((one for one in inputs if out is not None and is_same(out, one)), None)
+    if whole is not None:
+        # Groups read elements again where they supply what is missing: results go elsewhere first.
+        results = result_arrays(queue, inputs, known.returned, None)
     [start] = start_values(known.returned, initial)
     targets = dict(request.outputs or {})
-    check_targets(queue, inputs, targets, out)
-    arrays |= {f"outputs[{name!r}]": one for name, one in targets.items()}
+    check_targets(queue, inputs, targets, None if whole is not None else out)
+    arrays |= {f"targets[{name!r}]": one for name, one in targets.items()}
     args += [part for one in targets.values() for part in (one.base_data, one.offset // one.dtype.itemsize)]
     if known.plan is not None and request.output is not None and wants_last(request.output):
         last = cl.array.Array(queue, (1,), known.returned.dtypes[0], allocator=inputs[0].allocator)
@@ -218,6 +236,9 @@ def scanned(
         args = [spare if value is None else value for value in args]
         args.append(np.uint32(known.plan.state.next_epoch()).tobytes())
     event = enqueue("portbar.scan", queue, known.plan, args, arrays, inputs, [*results, *targets.values()], wait_for)
+    if whole is not None:
+        event = copied(queue, results[0], whole, event)
+        results = [whole]
     answer: Any = results[0] if writes else targets
     return (answer, event) if return_event else answer
 
@@ -247,20 +268,42 @@ def _layout(cut: Tile, kinds: Sequence[tuple[str, Type]], out: Output) -> Layout
     """One element at a time, or vectors where a CPU's compiler need not find them."""
     shape = Shape(local=cut.local, load_bytes=cut.load_bytes, loads=1, sets=1, per_unit=1)
     layout = layout_of(shape, max(kinds[0][1].size, out.kind.size), most=most_elements(kinds[0][1]))
-    is_plain = Lanes(0, out, (Input(0, *kinds[0]),), layout, loops=False).vectors
+    is_plain = Elements(0, out, (Input(0, *kinds[0]),), layout, loops=False).vectors
     return layout if is_plain else replace(layout, vector=1)
+
+
+def _order(arrays: Mapping[str, cl.array.Array], request: Request) -> str:
+    """The order of the elements in memory, ``"C"`` or ``"F"``, in which an axis may be scanned."""
+    is_f = all(one.flags.f_contiguous for one in arrays.values())
+    if is_f and not all(one.flags.c_contiguous for one in arrays.values()):
+        if request.axis is not None:
+            return "F"
+        name = next(iter(arrays))
+        raise LaunchError(
+            f"array {name!r} of shape {arrays[name].shape} is in Fortran order: pass {'' if request.trusted else 'axis=, or '}"
+            f"{name}.T to take its elements in the order of memory"
+        )
+    for name, one in arrays.items():
+        check_contiguous(f"array {name!r}", one)
+    return "C"
+
+
+def _along(text: str | None, names: tuple[str, ...], lines: Lines) -> str | None:
+    """An expression or a statement with the index along the axis as an expression of the index in memory."""
+    if text is None or "along" in names:
+        return text
+    index = f"((i / {lines.inner}) % {lines.columns})" if lines.given == "lines" else "i"
+    return re.sub(r"(?<![.\w])along\b", index, text)
 
 
 def _known(queue: cl.CommandQueue, array: Any, request: Request, initial: Any, *, writes: bool) -> Known:
     """Check a request, and make its plan."""
     check_queue(queue)
     arrays = checked_arrays(array)
-    first = next(iter(arrays.values()))
-    wanted = outputs_of(
-        tuple(arrays), first.dtype, request.op, request.map, None, initial, request.dtype, neighbours=True
-    )
+    first, names = next(iter(arrays.values())), tuple(arrays)
+    wanted = outputs_of(names, first.dtype, request.op, request.map, None, initial, request.dtype, neighbours=True)
     kinds, kind = array_types(arrays), wanted[0].kind
-    statement = statement_of(tuple(arrays), request.output, request.outputs, trusted=request.trusted)
+    statement = statement_of(names, request.output, request.outputs, trusted=request.trusted)
     if statement:
         # A structure that is in one array can be stored in another.
         same = {one.dtype: one for one in (kind, *(one for _, one in reversed(kinds)))}
@@ -270,15 +313,17 @@ def _known(queue: cl.CommandQueue, array: Any, request: Request, initial: Any, *
         raise Error(
             "exclusive= applies to the array of results, and output= replaces that array: use prev_item in output="
         )
-    for name, one in arrays.items():
-        check_contiguous(f"array {name!r}", one)
+    order = _order(arrays, request)
+    for one in arrays.values():
         check_memory("the array", one, queue.context)
-    lines = lines_of(first.shape, request.segments, request.axis)
-    returned = Returned(first.shape, (kind.dtype,))
+    lines = lines_of(first.shape, request.segments, request.axis, order)
+    wanted = tuple(replace(one, map=_along(one.map, names, lines)) for one in wanted)
+    if statement:
+        statement = replace(statement, text=_along(statement.text, (*names, *(request.outputs or ())), lines) or "")
+    returned = Returned(first.shape, (wanted[0].dtype,), order=order)
     if not first.size:
         return Known(None, returned)
-    profile = describe(queue.device)
-    strategy = choose(profile)
+    profile, strategy = choices_for(queue)
     size, unit = kind.size, max(4, kind.alignment)
     if lines.given:
         size = -(-(size + 4) // unit) * unit
@@ -309,11 +354,11 @@ def _known(queue: cl.CommandQueue, array: Any, request: Request, initial: Any, *
     kept: list[Any] = [np.uint64(first.size)]
     if job.segments == "lines":
         kept += [np.uint64(n) if job.wide else np.uint32(n) for n in (lines.columns, lines.inner)]
-    state, item = state_of(queue), -(-size // 16) * 16
-    kept.append(state.cleared("ticket", 4))
+    item = -(-size // 16) * 16
+    kept.append(Memory("ticket", 4))
     if cut.warps:
-        words = state.tile_words(2 * (item // 4) * (tiles + tiles // 32 + 1), "scan words")
-        kept += [words, state.cleared("tiles", 16)]
+        words = 2 * (item // 4) * (tiles + tiles // 32 + 1)
+        kept += [Memory("scan words", 4 * words, "words"), Memory("tiles", 16)]
     else:
-        kept += [state.tile_words(tiles), state.cleared("tiles", 2 * item * tiles)]
+        kept += [Memory("tile words", 4 * tiles, "words"), Memory("tiles", 2 * item * tiles)]
     return Known(plan_of(queue, strategy, job, (tiles * cut.local,), (cut.local,), kept), returned)

@@ -69,6 +69,11 @@ class Elements(Lanes):
     segments: str = ""
 
     @property
+    def vectors(self) -> bool:
+        """Whether accumulators are vectors, of numbers only."""
+        return super().vectors and isinstance(self.output.kind, Scalar)
+
+    @property
     def c(self) -> str:
         """The type of what is combined."""
         return "portbar_pair" if self.segments else super().c

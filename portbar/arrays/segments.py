@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -13,14 +12,10 @@ import pyopencl as cl
 import pyopencl.array
 
 from portbar.arrays.call import enqueue, known_of
-from portbar.arrays.plan import Plan, plan_of
+from portbar.arrays.plan import Plan, choices_for, plan_of
 from portbar.arrays.request import array_types, check_array, check_contiguous, checked_axis, input_arguments
 from portbar.arrays.source import Source
-from portbar.choices.profile import describe
-from portbar.choices.strategy import choose
 from portbar.errors import Error, LaunchError
-
-_plans: OrderedDict[Any, Plan] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -32,7 +27,7 @@ class Lines:
     inner: int = 1
 
 
-def lines_of(shape: tuple[int, ...], segments: Any, axis: Any) -> Lines:
+def lines_of(shape: tuple[int, ...], segments: Any, axis: Any, order: str = "C") -> Lines:
     """How segments lie, checked."""
     if segments is not None:
         if axis is not None:
@@ -51,6 +46,8 @@ def lines_of(shape: tuple[int, ...], segments: Any, axis: Any) -> Lines:
     if axis is None:
         return Lines()
     axis = checked_axis(axis, len(shape))
+    if order == "F":
+        shape, axis = shape[::-1], len(shape) - 1 - axis
     columns, inner = shape[axis], math.prod(shape[axis + 1 :])
     return Lines() if columns == math.prod(shape) else Lines("lines", columns, inner)
 
@@ -81,10 +78,10 @@ def flags_of(
         sizes = np.uint64(offsets.size), np.uint64(first.size)
 
         def make() -> Plan:
-            strategy, size = choose(describe(queue.device)), -(-offsets.size // 64) * 64
+            strategy, size = choices_for(queue)[1], -(-offsets.size // 64) * 64
             return plan_of(queue, strategy, FlagsJob(kind.c), (size,), None, sizes)
 
-        plan = known_of(_plans, lambda: (queue.int_ptr, kind.c, *sizes), make)
+        plan = known_of(queue, "segments", lambda: (kind.c, *sizes), make)
         args = input_arguments((offsets, flags), queue.context)
         arrays = {"offsets": offsets, "flags": flags}
         enqueue("portbar.scan", queue, plan, args, arrays, (offsets,), (flags,), wait_for)

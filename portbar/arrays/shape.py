@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Final
 
-from portbar.choices.strategy import DeviceProfile
+from portbar.backends.profile import DeviceProfile
 from portbar.device import quirks
 from portbar.errors import UnsupportedFeatureError
 from portbar.primitives.strategy import Strategy
@@ -78,14 +78,13 @@ def kind_of(profile: DeviceProfile) -> str:
     """The entry of `SHAPES` that suits a device."""
     if profile.loop_limit is not None or quirks.has_effect(quirks.LONG_BODIES_SLOW, profile.facts):
         return "limited"
-    if "CPU" not in profile.facts.type:
-        return "gpu"
-    return "narrow" if quirks.has_effect(quirks.WIDE_VECTORS_LOST, profile.facts) else "cpu"
+    kind = profile.units.kind
+    return "narrow" if kind == "cpu" and quirks.has_effect(quirks.WIDE_VECTORS_LOST, profile.facts) else kind
 
 
 def by_warps(profile: DeviceProfile, strategy: Strategy) -> bool:
     """Whether the device is a GPU whose work-items exchange values by the instructions of NVIDIA's warps."""
-    return kind_of(profile) == "gpu" and strategy.capabilities.compute_capability >= 70
+    return kind_of(profile) == "gpu" and "bar.warp.sync" in strategy.units.instructions
 
 
 def shape_for(profile: DeviceProfile, strategy: Strategy, elements: int) -> Shape:

@@ -8,7 +8,6 @@ no group ever waits for another to run.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -18,16 +17,16 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.arrays.call import enqueue, known_of
-from portbar.arrays.plan import Plan, State, plan_of, state_of
-from portbar.arrays.request import check_apart, check_array, check_contiguous, check_memory
+from portbar.arrays.call import copied, enqueue, known_of
+from portbar.arrays.lines import Lines, indices, move, order_of
+from portbar.arrays.plan import Memory, Plan, State, choices_for, plan_of, state_of
+from portbar.arrays.request import check_apart, check_array, check_contiguous, check_memory, checked_axis, is_same
 from portbar.arrays.shape import by_warps, kind_of
 from portbar.arrays.sort_source import BINS, SHAPES, UNSIGNED, Shape, SortJob, warps_shape
-from portbar.choices.profile import describe
-from portbar.choices.strategy import DeviceProfile, choose
+from portbar.backends.profile import DeviceProfile
 from portbar.errors import Error, LaunchError
-from portbar.launching.arguments import check_queue
-from portbar.launching.order import has_run
+from portbar.launching.arguments import check_queue, events_of
+from portbar.launching.queues import awaited, has_run, hides_failures
 from portbar.primitives.strategy import Strategy
 
 #: Most keys of one sort; their places are 32-bit numbers.
@@ -69,13 +68,17 @@ class _Sort:
     def _launch_passes(self, keys: cl.array.Array, rooms: list[_Room], wait_for: list[cl.Event] | None) -> cl.Event:
         assert self.count is not None
         state = self.state
-        if state.doubtful is not None and not has_run(state.doubtful, hidden=state.order.hidden):
+        waited = state.count_waited
+        if state.count_in_doubt or (waited is not None and not has_run(waited, hidden=state.order.hidden)):
             state.order.clear(state.queue, state.cleared("sort bins", _BINS_BYTES), _BINS_BYTES)
         first_bin, other_bin = [8 * BINS * (turn & 1) for turn in (state.sorts, state.sorts + 1)]
         given = [*_place(keys), np.uint32(first_bin).tobytes(), np.uint32(other_bin).tobytes()]
-        event = self.count.launch(given, wait_for)
+        # Before the launch, in case of an exception: no two sorts may count in one half without a count in the other between.
+        state.count_in_doubt = True
         state.sorts += 1
-        state.doubtful = None if state.order.in_order and not wait_for else event
+        event = self.count.launch(given, wait_for)
+        state.count_waited = None if state.order.in_order and not wait_for else event
+        state.count_in_doubt = False
         sources = [room.source for room in rooms]
         for digit, plan in enumerate(self.passes):
             # The last one goes to where results belong, and those before in turns there and elsewhere.
@@ -112,8 +115,7 @@ def _planned(
 ) -> _Sort:
     """Compile the kernels of a sort, and give them what stays."""
     device, state, length, dtype = queue.device, state_of(queue), keys.shape[0], keys.dtype
-    profile = describe(device)
-    strategy = choose(profile)
+    profile, strategy = choices_for(queue)
     kind = "u" if dtype.kind == "b" else dtype.kind
     shape = _shape(profile, strategy, dtype.itemsize, value_bytes)
     job = SortJob(kind, dtype.itemsize, value_bytes, numbers, descending, bits.digits, shape)
@@ -123,20 +125,20 @@ def _planned(
         return plan_of(queue, strategy, replace(job, kernel=f"portbar_sort_{name}"), (groups * local,), (local,), kept)
 
     if length <= shape.small:
-        spare: tuple[Any, ...] = ()
+        spare: tuple[Memory, ...] = ()
         if shape.form == "items":
             sizes = [("keys", job.key_bytes), *([("values", value_bytes)] if value_bytes else [])]
-            spare = tuple(state.room(f"sort {name}", shape.small * each) for name, each in sizes)
+            spare = tuple(Memory(f"sort {name}", shape.small * each, "room") for name, each in sizes)
         return _Sort(job, state, small=plan("small", 1, job.local, np.uint32(numbers), n, begin, last, *spare))
     tiles = -(-length // job.tile)
-    bins = state.cleared("sort bins", _BINS_BYTES)
+    bins = Memory("sort bins", _BINS_BYTES)
     few = max(1, min(2 * device.max_compute_units, -(-length // (4 * job.count_local))))
     count = plan("count", tiles if shape.form == "items" else few, job.count_local, bins, n, begin, last)
-    ticket = state.cleared("ticket", 4)
+    ticket = Memory("ticket", 4)
     if shape.form == "warps":
-        words, counts = state.tile_words(2 * BINS * tiles, "sort words"), state.room("sort counts", 4)
+        words, counts = Memory("sort words", 4 * 2 * BINS * tiles, "words"), Memory("sort counts", 4, "room")
     else:
-        words, counts = state.tile_words(tiles), state.room("sort counts", 2 * 4 * BINS * tiles)
+        words, counts = Memory("tile words", 4 * tiles, "words"), Memory("sort counts", 2 * 4 * BINS * tiles, "room")
     passes = [
         plan(
             "pass", tiles, job.local, bins, np.uint32(numbers and digit == 0), np.uint32(bits.begin + 8 * digit),
@@ -147,31 +149,33 @@ def _planned(
     return _Sort(job, state, count=count, passes=passes)
 
 
-_sorts: OrderedDict[Any, _Sort] = OrderedDict()
-
-
 def sort(
     queue: cl.CommandQueue,
     keys: cl.array.Array,
-    values: cl.array.Array | None = None,
+    values: cl.array.Array | Sequence[cl.array.Array] | None = None,
     *,
+    axis: int | None = None,
     descending: bool = False,
     begin_bit: int = 0,
     end_bit: int | None = None,
     out: Any = None,
+    allocator: Any = None,
     return_event: bool = False,
     wait_for: Iterable[cl.Event] | None = None,
 ) -> Any:
-    """Sort an array on its device, and another with it. Equal keys keep their order.
+    """Sort an array on its device, and others with it. Equal keys keep their order.
 
     Parameters
     ----------
     queue : pyopencl.CommandQueue
     keys : pyopencl.array.Array
-        One-dimensional and contiguous, of bool or of integers or floating-point numbers of 8 to 64 bits. The device need not
-        compute with the type. As in NumPy, -0.0 equals 0.0, and NaNs come last.
-    values : pyopencl.array.Array, optional
-        Of the same length and any type; each value moves with its key.
+        One-dimensional and contiguous, of bool or of integers or floating-point numbers of 8 to 64 bits; with `axis`, of any
+        shape, and in C or Fortran order. The device need not compute with the type. As in NumPy, -0.0 equals 0.0, and NaNs come
+        last.
+    values : pyopencl.array.Array or sequence of such, optional
+        Of the same shape and any types; each value moves with its key.
+    axis : int, optional
+        The axis to sort along, of an array of several; -1 is the last one. Takes a second sort, by the lines.
     descending : bool, optional
         Whether the largest key comes first. NaNs come first, too.
     begin_bit, end_bit : int, optional
@@ -179,14 +183,18 @@ def sort(
         significant one. Floating-point numbers and signed integers are sorted by the bits of unsigned numbers in their order.
         The time grows with the number of bits, by steps of 8.
     out : pyopencl.array.Array or pair of them, optional
-        Destination: with the shapes and types of `keys` and `values`, in separate memory.
+        Destination: with the shapes and types of `keys` and `values`, in separate memory, or `keys` and `values` themselves,
+        which costs a copy. For a sequence of values, the second of the pair is a sequence.
+    allocator : callable, optional
+        Allocates the results, as for `pyopencl.array.Array`; the arrays' own by default.
     return_event : bool, optional
     wait_for : list of pyopencl.Event, optional
 
     Returns
     -------
     pyopencl.array.Array or tuple of two
-        The sorted keys, or keys and values; the call does not wait. With `return_event`, a tuple of that and the event.
+        The sorted keys, or keys and values, which are a tuple for a sequence; the call does not wait. With `return_event`, a
+        tuple of that and the event.
 
     Raises
     ------
@@ -198,36 +206,56 @@ def sort(
         No atomics strategy is known to order memory between the device's work-groups.
     """
     check_queue(queue)
-    length = _checked(queue, "keys", keys)
-    moved = [keys]
-    if values is not None:
-        if _checked(queue, "values", values) != length:
-            raise LaunchError(f"there are {length} keys and {values.shape[0]} values: each key needs one value")
-        moved.append(values)
-    given = [out] if values is None else out
-    if out is None:
-        given = [cl.array.Array(queue, one.shape, one.dtype, allocator=one.allocator) for one in moved]
-    elif not isinstance(given, Sequence) or len(given) != len(moved):
-        raise LaunchError("out= must be a pair: an array for the keys and one for the values")
-    else:
-        for place, (one, like) in enumerate(zip(given, moved, strict=True)):
-            _check_out(queue, one, like.shape[0], like.dtype, [*moved, *given[:place]])
+    several = [] if values is None else [values] if isinstance(values, cl.array.Array) else _listed(values)
+    is_one = values is None or isinstance(values, cl.array.Array)
+    layout = _layout_of(queue, keys, axis)
+    moved = [keys, *several]
+    for place, one in enumerate(several):
+        name = "values" if is_one else f"values[{place}]"
+        if _checked(queue, name, one, layout.order, flat=axis is None) != keys.shape:
+            shown = (
+                f"{keys.size} keys and {one.size}" if keys.ndim == 1 else f"keys of shape {keys.shape} and {one.shape}"
+            )
+            raise LaunchError(f"there are {shown} {name}: each key needs one value")
+    given = _targets(queue, out, moved, layout.order, allocator, is_one=is_one, has_values=values is not None)
     bits = _Bits.of(keys.dtype, begin_bit, end_bit)
-    values_out = None if values is None else given[1]
-    event = _enqueue("portbar.sort", queue, keys, values, given[0], values_out, bits, wait_for, descending=descending)
-    result = given[0] if values is None else tuple(given)
-    return (result, event) if return_event else result
+    # Where results go that belong where keys or values are still read.
+    made = [
+        cl.array.Array(queue, one.shape, one.dtype, layout.order, allocator=one.allocator)
+        if any(is_same(one, other) for other in moved)
+        else one
+        for one in given
+    ]
+    if axis is None and len(several) <= 1:
+        value, value_out = (several[0], made[1]) if several else (None, None)
+        args = keys, value, made[0], value_out
+        event = _enqueue("portbar.sort", queue, *args, bits, wait_for, descending=descending)
+    elif not keys.size:
+        event = cl.enqueue_marker(queue, wait_for=None if wait_for is None else events_of("portbar.sort", wait_for))
+    else:
+        order = _order(queue, keys, layout.lines, bits, wait_for, descending=descending)
+        for source, target in zip(moved, made, strict=True):
+            event = move(queue, order, layout.lines, source, target)
+    for source, target in zip(made, given, strict=True):
+        if source is not target:
+            event = copied(queue, source, target, event)
+    kept: Any = given[0]
+    if values is not None:
+        kept = (given[0], given[1] if is_one else tuple(given[1:]))
+    return (kept, event) if return_event else kept
 
 
 def argsort(
     queue: cl.CommandQueue,
     keys: cl.array.Array,
     *,
+    axis: int | None = None,
     descending: bool = False,
     begin_bit: int = 0,
     end_bit: int | None = None,
     dtype: Any = np.uint32,
     out: cl.array.Array | None = None,
+    allocator: Any = None,
     return_event: bool = False,
     wait_for: Iterable[cl.Event] | None = None,
 ) -> Any:
@@ -235,17 +263,18 @@ def argsort(
 
     Parameters
     ----------
-    queue, keys, descending, begin_bit, end_bit, return_event, wait_for
+    queue, keys, axis, descending, begin_bit, end_bit, allocator, return_event, wait_for
         As for `portbar.sort`.
     dtype : dtype, optional
         An integer type of 32 or 64 bits for the indices; without `out`.
     out : pyopencl.array.Array, optional
-        Destination: of the keys' length and an integer type of 32 or 64 bits, in separate memory.
+        Destination: of the keys' shape and an integer type of 32 or 64 bits, in separate memory.
 
     Returns
     -------
     pyopencl.array.Array
-        ``keys[result]`` is sorted; the call does not wait. With `return_event`, a tuple of that and the event.
+        ``keys[result]`` is sorted, with `axis` as ``numpy.take_along_axis(keys, result, axis)``; the call does not wait. With
+        `return_event`, a tuple of that and the event.
 
     Raises
     ------
@@ -253,7 +282,8 @@ def argsort(
         As for `portbar.sort`.
     """
     check_queue(queue)
-    length = _checked(queue, "keys", keys)
+    layout = _layout_of(queue, keys, axis)
+    length = keys.size
     try:
         kind = np.dtype(dtype if out is None else out.dtype)
     except (AttributeError, TypeError) as error:
@@ -263,12 +293,107 @@ def argsort(
     if length - 1 > np.iinfo(kind).max:
         raise LaunchError(f"indices of {length} keys do not fit {kind}: pass dtype=numpy.uint32")
     if out is None:
-        out = cl.array.Array(queue, keys.shape, kind, allocator=keys.allocator)
+        out = cl.array.Array(queue, keys.shape, kind, layout.order, allocator=allocator or keys.allocator)
+    elif allocator is not None:
+        raise LaunchError(_BOTH)
     else:
-        _check_out(queue, out, length, kind, [keys])
+        _check_out(queue, out, keys.shape, kind, [keys], layout.order)
     bits = _Bits.of(keys.dtype, begin_bit, end_bit)
-    event = _enqueue("portbar.argsort", queue, keys, None, None, out, bits, wait_for, descending=descending)
+    if axis is None or not length:
+        event = _enqueue("portbar.argsort", queue, keys, None, None, out, bits, wait_for, descending=descending)
+    else:
+        order = _order(queue, keys, layout.lines, bits, wait_for, descending=descending)
+        event = indices(queue, order, layout.lines, out)
     return (out, event) if return_event else out
+
+
+_BOTH: Final = "pass out= or allocator=, not both: with out= no memory is allocated"
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How keys lie: their lines, and the order of their elements in memory, ``"C"`` or ``"F"``."""
+
+    lines: Lines
+    order: str = "C"
+
+
+def _layout_of(queue: cl.CommandQueue, keys: Any, axis: Any) -> _Layout:
+    """How the keys of a call lie, checked."""
+    check_array("keys", keys)
+    if axis is None:
+        _checked(queue, "keys", keys, "C", flat=True)
+        return _Layout(Lines(max(1, keys.size)))
+    place = checked_axis(axis, keys.ndim)
+    order = "F" if keys.flags.f_contiguous and not keys.flags.c_contiguous else "C"
+    _checked(queue, "keys", keys, order, flat=False)
+    return _Layout(Lines.of(keys.shape, place, order), order)
+
+
+def _listed(values: Any) -> list[Any]:
+    """Several arrays of values."""
+    if not isinstance(values, Sequence):
+        check_array("values", values)
+    return list(values)
+
+
+def _targets(
+    queue: cl.CommandQueue,
+    out: Any,
+    moved: Sequence[cl.array.Array],
+    order: str,
+    allocator: Any,
+    *,
+    is_one: bool,
+    has_values: bool,
+) -> list[cl.array.Array]:
+    """The arrays that results go to, checked."""
+    if out is None:
+        return [
+            cl.array.Array(queue, one.shape, one.dtype, order, allocator=allocator or one.allocator) for one in moved
+        ]
+    if allocator is not None:
+        raise LaunchError(_BOTH)
+    given = [out]
+    if has_values:
+        if not isinstance(out, Sequence) or len(out) != 2:
+            raise LaunchError("out= must be a pair: an array for the keys and one for the values")
+        given = [out[0], out[1]] if is_one else [out[0], *_listed(out[1])]
+        if len(given) != len(moved):
+            raise LaunchError(f"out= has {len(given) - 1} arrays for {len(moved) - 1} arrays of values")
+    for place, (one, like) in enumerate(zip(given, moved, strict=True)):
+        others = [other for other in moved if not (isinstance(one, cl.array.Array) and is_same(one, other))]
+        _check_out(queue, one, like.shape, like.dtype, [*others, *given[:place]], order)
+    return given
+
+
+def _order(
+    queue: cl.CommandQueue,
+    keys: cl.array.Array,
+    lines: Lines,
+    bits: _Bits,
+    wait_for: Iterable[cl.Event] | None,
+    *,
+    descending: bool,
+) -> cl.array.Array:
+    """The places of keys, line after line."""
+    if wait_for is not None:
+        events = events_of("portbar.sort", wait_for)
+        events = awaited("portbar.sort", events, {}, hidden=hides_failures(queue.device))
+        keys = keys.with_queue(keys.queue)
+        keys.events = [*keys.events, *events]
+
+    def by_keys(flat: cl.array.Array) -> cl.array.Array:
+        made = cl.array.Array(queue, flat.shape, np.uint32, allocator=keys.allocator)
+        _enqueue("portbar.sort", queue, flat, None, None, made, bits, None, descending=descending)
+        return made
+
+    def by_lines(numbers: cl.array.Array, order: cl.array.Array, most: int) -> cl.array.Array:
+        lines_out, made = (cl.array.Array(queue, order.shape, np.uint32, allocator=keys.allocator) for _ in range(2))
+        _enqueue("portbar.sort", queue, numbers, order, lines_out, made, _Bits(0, most), None, descending=False)
+        return made
+
+    return order_of(queue, keys, lines, by_keys, by_lines)
 
 
 @dataclass(frozen=True)
@@ -307,29 +432,40 @@ class _Bits:
         return (1 << min(8, self.end - self.begin - 8 * digit)) - 1
 
 
-def _checked(queue: cl.CommandQueue, name: str, array: Any) -> int:
-    """The length of an array that may be sorted."""
+def _checked(queue: cl.CommandQueue, name: str, array: Any, order: str, *, flat: bool) -> tuple[int, ...]:
+    """The shape of an array that may be sorted; `flat` if it must have one dimension."""
     check_array(name, array)
-    if len(array.shape) != 1:
-        raise LaunchError(f"{name} has shape {array.shape}: portbar sorts one dimension; pass {name}.ravel()")
-    check_contiguous(name, array)
+    if flat and len(array.shape) != 1:
+        raise LaunchError(
+            f"{name} has shape {array.shape}: without axis= portbar sorts one dimension; pass axis=, or {name}.ravel()"
+        )
+    if order == "C" or not array.flags.f_contiguous:
+        check_contiguous(name, array)
     if array.offset % array.dtype.itemsize:
         raise LaunchError(
-            f"{name} starts {array.offset} bytes into its buffer, within an element of {array.dtype}: copy it"
+            f"{name} starts {array.offset} bytes into its buffer, within an element of {array.dtype}: pass {name}.copy()"
         )
     check_memory(name, array, queue.context)
     if array.size > MOST_KEYS:
         raise LaunchError(f"{name} has {array.size} elements; one sort takes at most {MOST_KEYS}")
-    return int(array.shape[0])
+    shape: tuple[int, ...] = array.shape
+    return shape
 
 
 def _check_out(
-    queue: cl.CommandQueue, out: Any, length: int, dtype: np.dtype[Any], others: Iterable[cl.array.Array]
+    queue: cl.CommandQueue,
+    out: Any,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    others: Iterable[cl.array.Array],
+    order: str,
 ) -> None:
     """Check an array that results go to."""
-    _checked(queue, "out", out)
-    if out.shape != (length,) or out.dtype != dtype:
-        raise LaunchError(f"out= must have shape ({length},) and type {dtype}; it has {out.shape} and {out.dtype}")
+    _checked(queue, "out", out, order, flat=len(shape) == 1)
+    if out.shape != shape or out.dtype != dtype:
+        raise LaunchError(f"out= must have shape {shape} and type {dtype}; it has {out.shape} and {out.dtype}")
+    if order == "F" and not out.flags.f_contiguous:
+        raise LaunchError("out= must be in Fortran order, as the keys are")
     check_apart("out=", out, others)
 
 
@@ -355,16 +491,19 @@ def _enqueue(
     descending: bool,
 ) -> cl.Event:
     """Enqueue a sort; without `keys_out`, of the keys' places."""
-    arrays = {"keys": keys} if values is None else {"keys": keys, "values": values}
     args = keys, values, keys_out, values_out
+    names = "keys", "values", "out of keys", "out of values"
+    arrays = {name: one for name, one in zip(names, args, strict=True) if one is not None}
+    inputs = [one for one in args[:2] if one is not None]
     results = [one for one in args[2:] if one is not None]
     known = None
     if keys.size:
         numbers = values is None and values_out is not None
         value_bytes = 0 if values_out is None else values_out.dtype.itemsize
         known = known_of(
-            _sorts,
-            lambda: (queue.int_ptr, *keys.shape, keys.dtype, value_bytes, numbers, bool(descending), bits, TRIAL.get()),
+            queue,
+            "sort",
+            lambda: (*keys.shape, keys.dtype, value_bytes, numbers, bool(descending), bits, TRIAL.get()),
             lambda: _planned(queue, keys, value_bytes, bits, numbers=numbers, descending=bool(descending)),
         )
-    return enqueue(caller, queue, known, args, arrays, arrays.values(), results, wait_for)
+    return enqueue(caller, queue, known, args, arrays, inputs, results, wait_for)

@@ -55,6 +55,14 @@ def warps_shape(tuned: SortShape, value_bytes: int) -> Shape:
     return Shape("warps", tuned.local, items, tuned.polls, small=tuned.local * items, back=tuned.back)
 
 
+def element_of(size: int) -> str:
+    """A C type with this number of bytes."""
+    if size in UNSIGNED:
+        return UNSIGNED[size]
+    unit, count = ("uint", size // 4) if size % 4 == 0 else ("uchar", size)
+    return f"struct {{ {unit} part[{count}]; }}"
+
+
 @dataclass(frozen=True)
 class SortJob(Source):
     """The text of a sort's kernels."""
@@ -81,10 +89,7 @@ class SortJob(Source):
     @property
     def value_type(self) -> str:
         """A type of a value's size."""
-        if not self.value_bytes or self.value_bytes in UNSIGNED:
-            return UNSIGNED.get(self.value_bytes, "")
-        unit, count = ("uint", self.value_bytes // 4) if self.value_bytes % 4 == 0 else ("uchar", self.value_bytes)
-        return f"struct {{ {unit} part[{count}]; }}"
+        return element_of(self.value_bytes) if self.value_bytes else ""
 
     @property
     def sign(self) -> str:

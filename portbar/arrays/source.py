@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
+
+import numpy as np
 
 from portbar.arrays.shape import FIXED_PARTS, Layout
 from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.pieces import Piece
 from portbar.primitives.reduction.code import combined, neutral, struct_lines
 from portbar.primitives.reduction.operators import BuiltIn, Operator
-from portbar.primitives.reduction.types import Array, Complex, Indexed, Scalar, Struct, Type, Vector, structs_in
+from portbar.primitives.reduction.types import (
+    Array,
+    Complex,
+    Indexed,
+    Scalar,
+    Struct,
+    Type,
+    Vector,
+    each_part,
+    structs_in,
+)
 from portbar.primitives.strategy import Strategy
 from portbar.rendering.templates import render_def
 
@@ -27,6 +40,24 @@ _QUIET: Final = """\
 #endif
 #endif
 """
+
+
+_WHOLE: Final = "portbar_whole"
+#: A call with a floating-point number is ambiguous, and an error; smaller integers are promoted to int.
+_WHOLE_TEXT: Final = "\n".join(
+    [
+        "/* Takes whole numbers only. */",
+        *(
+            f"static inline __attribute__((overloadable)) {kind} {_WHOLE}(const {kind} x) {{ return x; }}"
+            for kind in ("int", "uint", "long", "ulong")
+        ),
+    ]
+)
+
+
+def without_whole(text: str) -> str:
+    """A text of a map without the check that it gives whole numbers."""
+    return re.sub(rf"\b{_WHOLE}\((?!const)", "(", text)
 
 
 @dataclass(frozen=True)
@@ -47,11 +78,8 @@ class Input:
     @property
     def _parts(self) -> tuple[str, int]:
         """Type and number of what an element is made of."""
-        if isinstance(self.kind, Complex):
-            return self.kind.part.c, 2
-        if isinstance(self.kind, Vector):
-            return self.kind.part.c, 4 if self.kind.count == 3 else self.kind.count
-        return self.kind.c, 1
+        part = self.kind.part.c if isinstance(self.kind, Complex | Vector) else self.kind.c
+        return part, _room_of(self.kind)
 
     @property
     def load_type(self) -> str:
@@ -83,9 +111,7 @@ def most_elements(kind: Type) -> int:
     """Elements that one load may take."""
     if isinstance(kind, Struct | Indexed | Array):
         return 1
-    if isinstance(kind, Vector):
-        return 16 // (4 if kind.count == 3 else kind.count)
-    return 8 if isinstance(kind, Complex) else 16
+    return 16 // _room_of(kind)
 
 
 @dataclass(frozen=True)
@@ -99,6 +125,15 @@ class Output:
     neutral: str | None = None
     #: Whether the kernel is given an initial value.
     start: bool = False
+    #: Whether the result is an array of bool, whose elements have one byte as computed.
+    is_bool: bool = False
+    #: Whether the map must give whole numbers: the result has the type of the array by default.
+    is_whole: bool = False
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the array of results."""
+        return np.dtype(np.bool_) if self.is_bool else self.kind.dtype
 
 
 @dataclass(frozen=True)
@@ -119,6 +154,7 @@ class Lanes:
     @property
     def vectors(self) -> bool:
         """Whether accumulators are OpenCL C's vectors, which a CPU's compiler need not find by itself."""
+        # Of vectors, as many as a load takes: the effect THREES_ENDLESS.
         op, kind = self.output.op, self.output.kind
         return (
             self.layout.shape.local == 1
@@ -128,14 +164,25 @@ class Lanes:
             and not op.finds_index
             # True in vectors may become 255: the effect TRUTH_IS_255.
             and not op.is_logical
-            and isinstance(kind, Scalar)
-            and isinstance(self.inputs[0].kind, Scalar)
+            and isinstance(kind, Scalar | Vector)
+            and isinstance(self.inputs[0].kind, type(kind))
         )
 
     @property
+    def _part(self) -> Scalar:
+        """The type of the numbers in an accumulator that is a vector."""
+        kind = self.output.kind
+        assert isinstance(kind, Scalar | Vector)
+        return kind if isinstance(kind, Scalar) else kind.part
+
+    @property
+    def _each(self) -> int:
+        """Numbers of one value there."""
+        return _room_of(self.output.kind)
+
+    @property
     def _wide(self) -> Vector:
-        assert isinstance(self.output.kind, Scalar)
-        return Vector(self.output.kind, self.layout.vector)
+        return Vector(self._part, self.layout.vector * self._each)
 
     @property
     def lane_type(self) -> str:
@@ -145,8 +192,10 @@ class Lanes:
     @property
     def lane_neutral(self) -> str:
         """Return the start value of an accumulator."""
-        none = f"portbar_neutral_{self.place}()"
-        return f"({self.lane_type})({none})" if self.vectors else none
+        if self.vectors:
+            assert isinstance(self.output.op, BuiltIn)
+            return f"({self.lane_type})({self.output.op.neutral(self._part)})"
+        return f"portbar_neutral_{self.place}()"
 
     @property
     def lanes(self) -> list[str]:
@@ -161,7 +210,9 @@ class Lanes:
 
     def _lane(self, which_set: int | str, component: int) -> str:
         if self.vectors:
-            return f"{self._set(which_set)}.s{_DIGITS[component]}"
+            shown = self.output.kind.count if isinstance(self.output.kind, Vector) else 1
+            start = component * self._each
+            return f"{self._set(which_set)}.s{_DIGITS[start : start + shown]}"
         if self.loops:
             return f"a{self.place}[{which_set} * {self.layout.vector}u + {component}u]"
         return f"{self._set(which_set)}_{component}"
@@ -223,9 +274,10 @@ class Lanes:
             assert isinstance(op, BuiltIn)
             wide = self._wide
             two = f"(const {wide.c} a, const {wide.c} b)"
+            folded = _folded(wide, self._each, kind, op, place)
             parts += [
                 _function(f"{wide.c} portbar_lanes_{place}{two}", f"    return {op.combine(wide, 'a', 'b')};"),
-                _function(f"{kind.c} portbar_fold_{place}(const {wide.c} v{wide.count})", _folded(wide, op, place)),
+                _function(f"{kind.c} portbar_fold_{place}(const {wide.c} v{wide.count})", folded),
             ]
         return "\n".join(parts)
 
@@ -241,22 +293,86 @@ def _paired(function: str, values: list[str]) -> str:
     return values[0]
 
 
-def _folded(wide: Vector, op: BuiltIn, place: int) -> str:
+def _room_of(kind: Type) -> int:
+    """Numbers of a value in memory."""
+    if isinstance(kind, Vector):
+        return 4 if kind.count == 3 else kind.count
+    return 2 if isinstance(kind, Complex) else 1
+
+
+def _folded(wide: Vector, each: int, kind: Type, op: BuiltIn, place: int) -> str:
+    """The body of a function that combines the values of a vector, `each` numbers a value, neighbours first."""
+
+    def values(count: int, first: int, shown: int) -> str:
+        """Every second value of a vector."""
+        starts = range(first * each, count, 2 * each)
+        return f"v{count}.s{''.join(_DIGITS[start : start + shown] for start in starts)}"
+
     lines, count = [], wide.count
-    while count > 2:
+    while count > 2 * each:
         half = Vector(wide.part, count // 2)
-        lines.append(f"    const {half.c} v{half.count} = {op.combine(half, f'v{count}.even', f'v{count}.odd')};")
+        both = op.combine(half, values(count, 0, each), values(count, 1, each))
+        lines.append(f"    const {half.c} v{half.count} = {both};")
         count //= 2
-    return "\n".join([*lines, f"    return portbar_combine_{place}(v2.even, v2.odd);"])
+    shown = kind.count if isinstance(kind, Vector) else 1
+    return "\n".join(
+        [*lines, f"    return portbar_combine_{place}({values(count, 0, shown)}, {values(count, 1, shown)});"]
+    )
+
+
+def converts(element: Type, kind: Type, op: BuiltIn | Operator) -> bool:
+    """Whether elements of a type can be combined as another without a map."""
+    if isinstance(kind, Indexed):
+        kind = kind.part
+    if isinstance(kind, Scalar):
+        return isinstance(element, Scalar) or (isinstance(element, Complex) and _is_logical(op))
+    if isinstance(kind, Complex | Vector):
+        same_count = isinstance(element, Vector) and isinstance(kind, Vector) and element.count == kind.count
+        same_kind = isinstance(element, Complex) and isinstance(kind, Complex)
+        return isinstance(element, Scalar) or same_count or same_kind or element.c == kind.c
+    return element == kind
+
+
+def _is_logical(op: BuiltIn | Operator) -> bool:
+    return isinstance(op, BuiltIn) and op.is_logical
 
 
 def _contribution(output: Output, inputs: Sequence[Input]) -> str:
-    expression = output.map if output.map is not None else inputs[0].name
-    if isinstance(output.kind, Indexed):
-        return f"    {output.kind.c} one;\n    one.value = {expression};\n    one.index = i;\n    return one;"
-    if output.map is None and isinstance(output.kind, Complex) and isinstance(inputs[0].kind, Scalar):
-        return f"    return ({output.kind.c})({expression}, 0);"
+    """The body of a function that returns what an element contributes."""
+    kind, op, element = output.kind, output.op, inputs[0].kind
+    if output.map is None:
+        if isinstance(kind, Struct) and isinstance(op, BuiltIn) and op.is_logical:
+            each = [
+                f"    {head}one{path} = {op.truth(part, f'{inputs[0].name}{path}')};"
+                for head, path, part in each_part(kind)
+            ]
+            return "\n".join([f"    {kind.c} one;", *each, "    return one;"])
+        expression = _converted(inputs[0].name, element, kind, op)
+    elif isinstance(kind, Scalar) and _is_logical(op):
+        # Tested in its own type: 0.5 is true, and so is 2 to the power of 32.
+        expression = f"({kind.c})(({output.map}) != 0)"
+    else:
+        expression = f"{_WHOLE}({output.map})" if output.is_whole else output.map
+    if isinstance(kind, Indexed):
+        return f"    {kind.c} one;\n    one.value = {expression};\n    one.index = i;\n    return one;"
     return f"    return {expression};"
+
+
+def _converted(x: str, element: Type, kind: Type, op: BuiltIn | Operator) -> str:
+    """An element in the type of an output, for which `converts` holds."""
+    if isinstance(op, BuiltIn) and op.is_logical:
+        if isinstance(element, Complex):
+            # One comparison: compilers join two into one of a vector, which Oclgrind gets wrong (quirk oclgrind-vector-truth).
+            return f"({kind.c})(fabs({x}.x) + fabs({x}.y) != 0)"
+        # In the element's type: none of its values is lost before.
+        x = op.truth(element, x)
+    if isinstance(kind, Scalar | Indexed) or element.c == kind.c:
+        return x
+    if isinstance(element, Scalar) and isinstance(kind, Complex):
+        return f"({kind.c})({x}, 0)"
+    if isinstance(element, Scalar) and isinstance(kind, Vector):
+        return f"({kind.c})(({kind.part.c}){x})"
+    return f"convert_{kind.c}({x})"
 
 
 class Source:
@@ -303,8 +419,10 @@ class Job(Source):
     arrays: tuple[tuple[str, Type], ...]
     wanted: tuple[Output, ...]
     layout: Layout
-    #: One of "split", "teams", "columns".
+    #: One of "split", "teams", "columns", "strips".
     form: str = "split"
+    #: Columns that a work-item takes at once in the form "strips".
+    strip: int = 1
     #: Work-items that share a row.
     team: int = 1
     #: Whether all loads are of aligned vectors.
@@ -339,6 +457,12 @@ class Job(Source):
     def sets(self) -> int:
         """Sets of accumulators."""
         return self.layout.shape.sets
+
+    @property
+    def by_vectors(self) -> bool:
+        """Whether strips are combined as OpenCL C's vectors: numbers, without a map."""
+        kinds = [*(kind for _, kind in self.arrays), *(out.kind for out in self.wanted)]
+        return all(out.vectors for out in self.outputs) and all(isinstance(kind, Scalar) for kind in kinds)
 
     @property
     def loops(self) -> bool:
@@ -386,7 +510,7 @@ class Job(Source):
                 found[struct.c] = f"typedef struct {{ {' '.join(struct_lines(struct))} }} {struct.c};"
             if isinstance(kind, Indexed):
                 found[kind.c] = f"typedef struct {{ {kind.part.c} value; long index; }} {kind.c};"
-        return list(found.values())
+        return [*found.values(), *([_WHOLE_TEXT] if any(out.is_whole for out in self.wanted) else [])]
 
     def expressions(self) -> Iterator[tuple[str, str, str]]:
         """Maps, operators and neutral elements of the caller."""
@@ -403,10 +527,11 @@ class Job(Source):
                     wanted.op.expression,
                     f"{head}{combined(wanted.kind, wanted.op)}\n{end}",
                 )
-            if isinstance(wanted.op, Operator) or wanted.neutral is not None:
+            if isinstance(wanted.op, Operator):
                 body = neutral(wanted.kind, wanted.op, wanted.neutral)
                 text = f"static inline {kind} portbar_neutral(void)\n{{\n{body}\n{end}"
-                yield f"the neutral element of {wanted.name!r}", body.strip().removeprefix("return ").rstrip(";"), text
+                given = wanted.op.neutral if wanted.neutral is None else wanted.neutral
+                yield f"the neutral element of {wanted.name!r}", str(given).strip(), text
 
     @property
     def pieces(self) -> list[Piece]:

@@ -50,23 +50,23 @@ def statement_of(names: tuple[str, ...], text: Any, outputs: Any, *, trusted: bo
     """The statement of a request, checked; None without one. With `trusted`, names of outputs may be portbar's own."""
     if text is None:
         if outputs is not None:
-            raise Error("outputs= names the arrays that output= writes to: pass output= as well")
+            raise Error("targets= names the arrays that output= writes to: pass output= as well")
         return None
     if not isinstance(text, str) or not text.strip():
         raise Error(f"output= must be an OpenCL C statement such as 'total[i] = item;', not {text!r}")
     given = {} if outputs is None else outputs
     if not isinstance(given, Mapping):
-        raise LaunchError(f"outputs= must be a mapping of name -> pyopencl.array.Array, not {type(given).__name__}")
+        raise LaunchError(f"targets= must be a mapping of name -> pyopencl.array.Array, not {type(given).__name__}")
     for name in (*names, *given):
         if name in _RESERVED:
             raise Error(f"an array is called {name!r}, which has a meaning in output statements; rename it")
     for name, one in given.items():
         if not trusted:
-            check_name("an output", name)
+            check_name("a target", name)
         if name in names:
-            raise Error(f"{name!r} names both an array that is scanned and one of outputs=; rename one")
-        check_array(f"outputs[{name!r}]", one)
-        check_contiguous(f"outputs[{name!r}]", one)
+            raise Error(f"{name!r} names both an array that is scanned and one of targets=; rename one")
+        check_array(f"targets[{name!r}]", one)
+        check_contiguous(f"targets[{name!r}]", one)
     return Statement(text.strip(), array_types(given))
 
 
@@ -79,6 +79,6 @@ def check_targets(
     """Check where the arrays that a statement writes to lie."""
     others = [*inputs, *([] if out is None else [out])]
     for name, one in outputs.items():
-        check_memory(f"outputs[{name!r}]", one, queue.context)
-        check_apart(f"outputs[{name!r}]", one, others)
+        check_memory(f"targets[{name!r}]", one, queue.context)
+        check_apart(f"targets[{name!r}]", one, others)
         others.append(one)

@@ -9,13 +9,14 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.arrays.request import host_array
+from portbar.arrays.request import collected, host_array
 from portbar.choices.timing import shortened
 from portbar.errors import LaunchError
 from portbar.launching.arguments import check_queue
 from portbar.launching.kernel import Kernel
 from portbar.primitives.layout import LINE_WORDS
 from portbar.primitives.task_graph import COUNTERS, INLINE, KIND, RECORD_WORDS, WORDS
+from portbar.records.plain import amount
 
 _Ints = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -54,7 +55,7 @@ class TaskGraph:
         Where the memory is allocated, and whose order `reset` follows.
     n_tasks : int
         Tasks are the numbers below it.
-    edges : array_like of int, shape (m, 2)
+    edges : array_like of int, shape (m, 2), or any iterable of pairs
         Pairs (before, after): the second task waits for the first. An edge that is given twice counts once.
     order : array_like of int, shape (n_tasks,), optional
         All tasks in the order in which groups take them. Without it: by levels, where the level of a task is the length
@@ -104,6 +105,10 @@ class TaskGraph:
         """The argument of a kernel: `global portbar_tasks *`."""
         return (self.words,)
 
+    def __repr__(self) -> str:
+        taken = ", by tickets" if self.by_tickets else ""
+        return f"<portbar.TaskGraph of {amount(self.n_tasks, 'task')} on {amount(self.groups, 'work-group')}{taken}>"
+
     def reset(self) -> None:
         """Forget what earlier launches have left; ordered by the graph's queue. Needed after a launch that failed."""
         self.words[WORDS["RUN"] : self._records].fill(0)
@@ -137,7 +142,7 @@ class TaskGraph:
 
 def _checked_edges(edges: Any, n: int) -> _Ints:
     """The edges as pairs without repetition, ordered by the second and then the first task."""
-    given = host_array("TaskGraph: edges", edges)
+    given = host_array("TaskGraph: edges", collected(edges))
     if given.size == 0:
         return np.empty((0, 2), np.int64)
     if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
@@ -162,7 +167,7 @@ def _checked_edges(edges: Any, n: int) -> _Ints:
 
 
 def _checked_order(order: Any, n: int) -> _Ints:
-    given = host_array("TaskGraph: order", order)
+    given = host_array("TaskGraph: order", collected(order))
     if given.shape != (n,) or given.dtype.kind not in "iu":
         raise LaunchError(
             f"TaskGraph: order must hold each of the {n} tasks once, not {given.dtype} of shape {given.shape}"

@@ -8,7 +8,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.arrays.request import host_array
+from portbar.arrays.request import collected, host_array
 from portbar.choices.timing import shortened
 from portbar.errors import Error, LaunchError
 from portbar.launching.arguments import check_queue
@@ -51,6 +51,9 @@ class _Worklist:
             )
         return int(capacity)
 
+    def __repr__(self) -> str:
+        return f"<portbar.{type(self).__name__} with room for {self.capacity} of {self.items.dtype}>"
+
     @property
     def args(self) -> tuple[cl.array.Array, cl.array.Array]:
         """The two arguments of a kernel: `global portbar_worklist *` and a pointer to the elements."""
@@ -63,15 +66,15 @@ class _Worklist:
 
         Parameters
         ----------
-        values : array_like of shape (n,)
-            At most `capacity` elements, converted to the list's type.
+        values : array_like of shape (n,), or any iterable
+            At most `capacity` elements. Floating-point numbers are rounded to the list's type; others must be of it.
 
         Raises
         ------
         LaunchError
-            There are more, they are of another shape, or cannot be converted.
+            There are more, they are of another shape, or the list's type does not have one of them.
         """
-        given = host_array(f"{type(self).__name__}: values", values, self.items.dtype)
+        given = host_array(f"{type(self).__name__}: values", collected(values), self.items.dtype)
         if given.ndim != 1 or given.size > self.capacity:
             raise LaunchError(
                 f"{type(self).__name__}: an array of shape {given.shape} does not fit a list of capacity {self.capacity}"
@@ -127,7 +130,8 @@ class Frontier(_Worklist):
         size = int(words[FRONTIER["TAILS"] + phase % 3])
         if size > self.capacity:
             raise Error(
-                f"{size} elements were pushed to a frontier with room for {self.capacity}; give it at least that capacity"
+                f"{size} elements were pushed to a frontier with room for {self.capacity}. Give it at least that capacity; "
+                "later phases may need more, but none needs more than there are different elements if each is pushed once"
             )
         first = phase % 2 * self.capacity
         return self.items[first : first + size].get() if size else np.empty(0, self.items.dtype)

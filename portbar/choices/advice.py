@@ -11,9 +11,11 @@ from numbers import Integral
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from portbar.backends.selection import units_of
 from portbar.choices.profile import describe
 from portbar.choices.strategy import choose
 from portbar.choices.timing import is_time
+from portbar.device.addresses import device_of
 from portbar.device.costs import Costs, known_costs
 from portbar.device.facts import DeviceFacts
 from portbar.errors import LaunchError, RecordError
@@ -86,7 +88,7 @@ class Advice:
 
 
 def advise(
-    device: cl.Device | str,
+    device: cl.Device | cl.CommandQueue | str,
     *,
     work_per_iteration: float,
     groups: int | None = None,
@@ -103,7 +105,7 @@ def advise(
 
     Parameters
     ----------
-    device : pyopencl.Device or str
+    device : pyopencl.Device, pyopencl.CommandQueue or str
         Or the name of a record, such as ``"h200"``: a device that is not available.
     work_per_iteration : float
         Seconds that the work of one iteration takes on the whole device, without launching: the duration of a launch by its
@@ -132,7 +134,7 @@ def advise(
     """
     _check(work_per_iteration, groups, iterations, local_size)
     facts, costs, one_group = _of_record(device) if isinstance(device, str) else _of_device(device)
-    size = local_size or (costs.local_sizes[0] if "CPU" in facts.type else costs.nearest_size(_USUAL))
+    size = local_size or (costs.local_sizes[0] if units_of(facts).small_groups else costs.nearest_size(_USUAL))
     most = 1 if one_group else costs.most_groups(size)
     if groups is not None and groups > most:
         because = f": {one_group}" if one_group else ""
@@ -222,9 +224,9 @@ def _check(work: Any, groups: Any, iterations: Any, local_size: Any) -> None:
             raise LaunchError(f"{name}= must be a count of 1 or more, not {count!r}")
 
 
-def _of_device(device: cl.Device) -> tuple[DeviceFacts, Costs, str]:
+def _of_device(device: cl.Device | cl.CommandQueue) -> tuple[DeviceFacts, Costs, str]:
     """Facts, costs, and why a grid has one work-group only, of a device of this machine."""
-    profile = describe(device)
+    profile = describe(device_of("advise", device))
     costs = known_costs(profile.facts)
     if costs is None:
         raise RecordError(

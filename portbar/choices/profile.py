@@ -10,15 +10,20 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from portbar.choices.strategy import DeviceProfile
-from portbar.device import matrix, quirks
-from portbar.device.facts import DeviceFacts, device_key, facts
+from portbar.backends.profile import DeviceProfile
+from portbar.device import quirks
+from portbar.device.addresses import device_of, root_of
+from portbar.device.facts import DeviceFacts, device_key, facts, host_architecture
 from portbar.device.findings import CACHE_KIND, Findings
-from portbar.errors import DeviceError, Error, RecordError
-from portbar.records import cache
+from portbar.device.tuning import ArrayTuning, ReduceShape, ScanShape, SortShape, WaitTuning
+from portbar.errors import Error, RecordError
+from portbar.records import cache, remembered
 
 if TYPE_CHECKING:
     import pyopencl as cl
+
+#: Classes of what findings hold.
+_CLASSES: Final = (Findings, WaitTuning, ArrayTuning, ReduceShape, ScanShape, SortShape)
 
 
 def stored_findings(of: DeviceFacts) -> Findings | None:
@@ -35,11 +40,27 @@ def stored_findings(of: DeviceFacts) -> Findings | None:
         return None
 
 
-def _findings(of: DeviceFacts) -> Findings | None:
-    found, lent = stored_findings(of), matrix.nearest(of)
+def _findings(of: DeviceFacts, root: DeviceFacts | None = None) -> Findings | None:
+    found = stored_findings(of)
+    of_root = stored_findings(root) if found is None and root is not None else None
+    # The records of all devices take long to read.
+    parts = ("findings", of, found, of_root, host_architecture())
+    return remembered.value_of(parts, lambda: _with_lent(of, found, of_root), _CLASSES)
+
+
+def _with_lent(of: DeviceFacts, found: Findings | None, of_root: Findings | None) -> Findings | None:
+    """Findings of a device, or of the one that it is a part of, with what the vendor matrix lends."""
+    from portbar.device import matrix  # noqa: PLC0415 (takes long to import)
+
+    lent = matrix.nearest(of)
+    if found is None and of_root is not None:
+        found = matrix.without_counts(of_root)
     if found is None or lent is None:
         return found or lent
     record = matrix.record_named(lent.source)
+    filled = found.filled(lent)
+    if filled is not found:
+        found = replace(filled, source=f"{found.source}; what it did not measure by {record}")
     for part, words in matrix.LENT.items():
         if not getattr(found, part) and getattr(lent, part):
             found = replace(found, **{part: getattr(lent, part)}, source=f"{found.source}; {words}{record}")
@@ -50,24 +71,27 @@ def _findings(of: DeviceFacts) -> Findings | None:
 _known: Final = lru_cache(maxsize=64)(_findings)
 
 
-def profile_of(of: DeviceFacts) -> DeviceProfile:
-    """Facts that were read before, with the findings of their device, as by `describe`."""
-    found = _known(of)
+def profile_of(of: DeviceFacts, root: DeviceFacts | None = None) -> DeviceProfile:
+    """Facts that were read before, with the findings of their device, as by `describe`.
+
+    `root` has the facts of the device that a sub-device is a part of.
+    """
+    found = _known(of, root)
     if found is not None:
         # The quirk table knows the loop limit, too, since a probe on a busy machine may have missed it.
         found = replace(found, loop_limit=quirks.loop_limit(of, found.loop_limit))
     return DeviceProfile(of, found)
 
 
-def describe(device: cl.Device) -> DeviceProfile:
+def describe(device: cl.Device | cl.CommandQueue) -> DeviceProfile:
     """Return facts and findings of a device; runs nothing on it.
 
     Findings come from `portbar.probe` or `portbar survey` on this machine if they ran, else from the included vendor matrix if
-    it has any.
+    it has any. A sub-device has those of the device that it is a part of, except for numbers of work-groups.
 
     Parameters
     ----------
-    device : pyopencl.Device
+    device : pyopencl.Device or pyopencl.CommandQueue
 
     Returns
     -------
@@ -76,14 +100,15 @@ def describe(device: cl.Device) -> DeviceProfile:
     Raises
     ------
     DeviceError
-        The argument is not a device.
+        The argument is neither a device nor a queue.
     """
-    if not hasattr(device, "get_info") or not hasattr(device, "platform"):
-        raise DeviceError(
-            f"describe requires a pyopencl.Device, not {type(device).__name__}; `portbar.load_platforms()` returns platforms "
-            "with their devices"
-        )
-    return profile_of(facts(device))
+    return profile_of(*reported(device_of("describe", device)))
+
+
+def reported(device: cl.Device) -> tuple[DeviceFacts, DeviceFacts | None]:
+    """The facts of a device, and of the one that it is a part of, None for a whole one; as `profile_of` takes them."""
+    root = root_of(device)
+    return facts(device), None if root is device else facts(root)
 
 
 def forget() -> None:

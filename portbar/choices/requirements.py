@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from portbar.choices.strategy import DeviceProfile
-from portbar.choices.timing import is_cpu, shortened
+from portbar.backends.profile import DeviceProfile
+from portbar.choices.timing import shortened
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from portbar.errors import Error, UnsupportedFeatureError
@@ -227,7 +227,7 @@ def _groups(device: Candidate, number: int) -> Lack:
     if most is not None and most < number:
         return device.strategy.max_groups_reason, _OTHER
     threads = device.findings.groups_in_flight
-    if is_cpu(device.profile) and threads is not None and threads < number:
+    if device.profile.units.kernels_alike and threads is not None and threads < number:
         measure = "measure again if the machine was busy: portbar.probe(device, refresh=True)"
         return f"a probe saw {threads} run concurrently", f"Give the runtime more threads, or {measure}"
     return None

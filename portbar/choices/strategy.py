@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-import platform
-import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from portbar.backends.backend import BACKENDS, Backend
+from portbar.backends.profile import DeviceProfile as DeviceProfile  # noqa: PLC0414 (who chooses needs both)
+from portbar.backends.units import ComputeUnits
 from portbar.device import matrix, quirks
 from portbar.device.facts import DeviceFacts
-from portbar.device.findings import BarrierTable, Findings
+from portbar.device.findings import NOT_BEGUN, BarrierTable, Findings
 from portbar.device.tuning import ArrayTuning
-from portbar.errors import UnsupportedFeatureError
+from portbar.errors import DeviceError, UnsupportedFeatureError
 from portbar.primitives.atomics import selection
-from portbar.primitives.atomics.variant import VARIANTS, AtomicsVariant
 from portbar.primitives.grid import BARRIERS, DISCOVERIES
 from portbar.primitives.reduction import selection as reductions
 from portbar.primitives.split_barrier import selection as split_barrier
@@ -23,7 +23,7 @@ from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
 
 #: Values that each choice may take, in order of preference; also what overrides may ask for.
 ALTERNATIVES: Final[Mapping[str, Collection[str]]] = {
-    "atomics": VARIANTS,
+    "atomics": BACKENDS,
     "discovery": DISCOVERIES,
     "device_barrier": BARRIERS,
     "split_barrier": split_barrier.VARIANTS,
@@ -38,19 +38,6 @@ VARIABLE: Final = "PORTBAR_STRATEGY"
 
 #: Work-items of the work-groups that most launches have, as far as the choice of a barrier algorithm goes.
 USUAL_LOCAL_SIZE: Final = 64
-
-
-@dataclass(frozen=True)
-class DeviceProfile:
-    """The facts that a device reports, and the findings measured on it (None: never probed)."""
-
-    facts: DeviceFacts
-    findings: Findings | None = None
-
-    @property
-    def loop_limit(self) -> int | None:
-        """Iterations in one kernel after which the device ends loops silently; None if no such limit is known."""
-        return quirks.loop_limit(self.facts, self.findings.loop_limit if self.findings is not None else None)
 
 
 def parse_overrides(text: str) -> dict[str, str]:
@@ -81,13 +68,7 @@ def _checked(overrides: Mapping[str, str]) -> dict[str, str]:
     return dict(overrides)
 
 
-def _pause(atomics: AtomicsVariant, findings: Findings | None) -> str:
-    # Findings may come from another machine, by the vendor matrix; inline assembly must suit this one.
-    x86 = findings is not None and findings.builds.get("x86_pause") and platform.machine() in {"x86_64", "AMD64"}
-    return "x86_pause" if atomics.pause == "none" and x86 else atomics.pause
-
-
-def _tuning(facts: DeviceFacts, findings: Findings, atomics: AtomicsVariant) -> Tuning:
+def _tuning(facts: DeviceFacts, findings: Findings, atomics: Backend) -> Tuning:
     """Measured choices and numbers: this device's own where it was measured, else those of the most alike one."""
     record = matrix.record_named(findings.source)
 
@@ -118,17 +99,10 @@ def _tuning(facts: DeviceFacts, findings: Findings, atomics: AtomicsVariant) -> 
     )
 
 
-def _wait_polls(facts: DeviceFacts, findings: Findings) -> int:
+def _wait_polls(units: ComputeUnits, findings: Findings) -> int:
     """Polls that take some seconds."""
-    rate = findings.polls_per_second or (2e8 if "CPU" in facts.type else 3e6)
+    rate = findings.polls_per_second or units.wait_polls_per_second
     return max(1 << 16, min(0x7FFF_FFFF, int(_WAIT_S * rate)))
-
-
-def _yield_by(findings: Findings) -> str:
-    """A call that was seen to work on this device, never one that only should."""
-    # As above, and the number of a system call is Linux's.
-    linux = sys.platform == "linux" and platform.machine() == "x86_64"
-    return "syscall" if linux and findings.builds.get("yield_syscall") else "none"
 
 
 def _most_groups(profile: DeviceProfile) -> tuple[int | None, str]:
@@ -139,7 +113,8 @@ def _most_groups(profile: DeviceProfile) -> tuple[int | None, str]:
             f"the device ends loops silently after {profile.loop_limit} iterations, so a wait could end early: "
             "grids have one work-group"
         )
-    if findings is not None and not findings.loops_run_whole:
+    # Where the probe never came to it, as little is known as before a probe.
+    if findings is not None and not findings.loops_run_whole and findings.lost["loop_limit"] != NOT_BEGUN:
         return 1, (
             "it is unknown whether the device runs loops to completion, so a wait could end early: grids have one work-group "
             f"until a probe finds out (the last one: {findings.lost['loop_limit']}); portbar.probe(device) measures again"
@@ -189,10 +164,18 @@ def choose(
 
     Raises
     ------
+    DeviceError
+        The first argument is not a profile.
     UnsupportedFeatureError
         No atomics strategy is known to order memory between work-groups, or the device does not support an override.
     """
+    if not isinstance(profile, DeviceProfile):
+        raise DeviceError(
+            f"choose requires a DeviceProfile, not {type(profile).__name__}: portbar.choose(portbar.describe(device))"
+        )
     facts, findings = profile.facts, profile.findings
+    if (unused := quirks.with_effect(quirks.NOT_USED, facts)) is not None:
+        raise UnsupportedFeatureError(f"portbar does not use {facts.name}: {unused.fault}; {unused.workaround}")
     try:
         asked = parse_overrides(os.environ.get(VARIABLE, ""))
     except UnsupportedFeatureError as error:
@@ -201,34 +184,26 @@ def choose(
 
     known = findings or Findings()
     atomics, within = selection.select(facts, findings, asked.get("atomics"), ordering)
-    variant = VARIANTS[atomics.value]
+    units = profile.units
+    backend = BACKENDS[atomics.value].on(units)
     borrowed = matrix.record_named(known.source)
     if borrowed and known.source.startswith(borrowed):
         atomics = replace(atomics, reason=f"{atomics.reason}; by {known.source}")
     first = next(iter(DISCOVERIES.values()))
-    tuning = _tuning(facts, known, variant)
+    tuning = _tuning(facts, known, backend)
     barrier, table = _choose_barrier(facts, tuning.table, asked.get("device_barrier"))
     split, split_reason = split_barrier.select(facts, findings, asked.get("split_barrier"), debug=debug)
     max_groups, why = _most_groups(profile)
-    std, is_cpu = variant.std(facts, findings), "CPU" in facts.type
+    std = backend.std(facts, findings)
     capabilities = Capabilities(
         std=std,
-        pause=_pause(variant, findings),
-        yield_by=_yield_by(known),
-        acquire_polls=variant.polls_acquire and is_cpu,
-        rolled_polls=not is_cpu,
-        volatile_polls=variant.polls_volatile(facts, known.builds),
-        tests_are_rounds=is_cpu and profile.loop_limit is None,
-        loops_in_pieces=is_cpu,
-        once_apart=is_cpu,
-        one_way_fences=variant.has_one_way_fences(matrix.builds_alike(facts) if findings is None else known.builds),
-        compute_capability=facts.compute_capability,
+        volatile_polls=backend.polls_volatile(facts, known.builds),
+        one_way_fences=backend.has_one_way_fences(matrix.builds_alike(facts) if findings is None else known.builds),
         prints=known.builds.get("printf", True) and not quirks.has_effect(quirks.BRANCHES_ABORT, facts),
-        asm_anywhere=bool(known.builds.get("asm_anywhere")),
-        wait_polls=_wait_polls(facts, known),
+        wait_polls=_wait_polls(units, known),
         split_features=split_barrier.VARIANTS[split].features(findings),
         atomics_table=selection.atomics_table(facts, findings, atomics.value, ordering=within),
-        reduction=reductions.capabilities_of(facts, findings, std, profile.loop_limit),
+        reduction=reductions.capabilities_of(facts, findings, std),
     )
     strategy = Strategy(
         atomics=atomics,
@@ -240,6 +215,7 @@ def choose(
         max_groups_reason=why,
         split_barrier=Choice(split, split_reason),
         reduction=Choice(*reductions.select(facts, findings, std, asked.get("reduction"))),
+        units=units,
         capabilities=capabilities,
         tuning=replace(tuning, table=table),
         workarounds=quirks.effects_of(facts),

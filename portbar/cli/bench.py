@@ -11,14 +11,15 @@ from portbar.choices.strategy import choose
 from portbar.cli import INTERRUPTED
 from portbar.cli.options import device_option, examples, json_option, seconds_option, store_option
 from portbar.cli.output import print_json, show, show_title
-from portbar.cli.progress import Steps
+from portbar.cli.progress import ShownSteps
 from portbar.cli.selected import each_device
 from portbar.device.addresses import DeviceAddress
 from portbar.errors import Error
+from portbar.records.plain import amount
 from portbar.records.scrubbing import anonymous
 from portbar.survey.measuring.barrier_table import barrier_table, store_table, unsteady
 from portbar.survey.measuring.probe import probe
-from portbar.survey.steps.barrier import UNSTEADY, Barrier, notes, times_table
+from portbar.survey.steps.barrier import BarrierStep, notes, times_table
 from portbar.survey.steps.step import run_step
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def barrier(devices: tuple[str, ...], as_json: bool, local_sizes: tuple[int, ...
     never probed is probed first. Ctrl-C keeps the times taken so far (exit status 130).
     """
 
-    def work(entry: dict[str, Any], steps: Steps, address: DeviceAddress, device: cl.Device) -> None:
+    def work(entry: dict[str, Any], steps: ShownSteps, address: DeviceAddress, device: cl.Device) -> None:
         steps.step(str(address), "measuring", seconds)
         payload = {"address": address.to_json(), "local_sizes": list(local_sizes), "budget_s": seconds}
         _measure_into(entry, device, payload, store=store)
@@ -72,6 +73,11 @@ def barrier(devices: tuple[str, ...], as_json: bool, local_sizes: tuple[int, ...
     sys.exit(INTERRUPTED if interrupted else _status(found))
 
 
+_SHORT = "; a larger --seconds gives it more"
+_ONE_GROUP = "grids of this device have one work-group, so that no algorithm is better than another"
+_VARY = "they vary too much to be used, as on a busy machine; run this again on an idle one"
+
+
 def _measure_into(entry: dict[str, Any], device: cl.Device, payload: dict[str, Any], *, store: bool) -> None:
     """Measure one device; on Ctrl-C its entry holds the rows so far, and the interrupt goes on."""
     try:
@@ -82,12 +88,18 @@ def _measure_into(entry: dict[str, Any], device: cl.Device, payload: dict[str, A
         return
     rows = entry["rows"]
     payload["findings"] = profile.findings.to_json() if profile.findings is not None else None
-    entry |= {"reason": "", **run_step(Barrier(), payload, 3 * payload["budget_s"] + 30, rows)}
+    entry |= {"reason": "", **run_step(BarrierStep(), payload, 3 * payload["budget_s"] + 30, rows)}
     table = () if one_group else barrier_table(rows)
     entry["barrier_table"] = [list(line) for line in table]
-    if store and table and entry["status"] == "ok":
+    if entry["status"] == "partial":
+        entry["reason"] += _SHORT
+    elif one_group and entry["status"] == "ok":
+        entry["reason"] = _ONE_GROUP
+    elif not store:
+        entry["reason"] = entry["reason"] or "--no-store was given"
+    elif table and entry["status"] == "ok":
         if unsteady(rows):
-            entry["reason"] = f"the times were not stored: {UNSTEADY}"
+            entry["reason"] = _VARY
         else:
             store_table(device, table, rows)
             entry["stored"] = True
@@ -113,7 +125,13 @@ def _show(entry: dict[str, Any]) -> None:
     for reason in notes({"barrier": entry}):
         show(f"  {reason}")
     if entry["barrier_table"]:
-        parts = [f"from {groups} work-groups of {local} on {name}" for local, groups, name in entry["barrier_table"]]
-        kept = "stored; portbar now chooses by these times" if entry["stored"] else "not stored"
-        show(f"  fastest: {', '.join(parts)} ({kept})")
+        parts = [
+            f"from {amount(groups, 'work-group')} of {local} on {name}"
+            for local, groups, name in entry["barrier_table"]
+        ]
+        kept = "stored; portbar now chooses by these times" if entry["stored"] else f"not stored: {entry['reason']}"
+        show(f"  fastest: {', '.join(parts)}")
+        show(f"  {kept}")
+    elif times is not None:
+        show(f"  not stored: {entry['reason']}")
     show("")

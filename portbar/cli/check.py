@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from portbar.choices.strategy import ALTERNATIVES
-from portbar.cli import INTERRUPTED
+from portbar.cli import INTERRUPTED, check_files
 from portbar.cli.options import device_option, examples, json_option, seconds_option, store_option
 from portbar.cli.output import print_json, show, show_title
-from portbar.cli.progress import Steps
+from portbar.cli.progress import ShownSteps
 from portbar.cli.selected import each_device, number
 from portbar.device.addresses import DeviceAddress
 from portbar.errors import Error
@@ -38,8 +39,14 @@ _USUAL_S: Final = 22.0
         "portbar check --seconds 3600 --json",
         'portbar check --strategy cl12 --test "MP-*" --seed 7 --outcomes',
         "portbar check --list",
+        "portbar check -I include -D N=64 kernels/*.cl",
     ),
 )
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="[FILE]...")
+@click.option(
+    "-I", "folders", multiple=True, metavar="FOLDER", help="With files: look for what they include here, too."
+)
+@click.option("-D", "macros", multiple=True, metavar="NAME[=VALUE]", help="With files: a macro, as for the driver.")
 @device_option
 @json_option
 @seconds_option("--seconds", 1, "Time per device, including compilation.", _USUAL_S)
@@ -66,6 +73,9 @@ _USUAL_S: Final = 22.0
     "--list", "listing", is_flag=True, help="List the tests and the outcomes that must not occur; run nothing."
 )
 def command(
+    files: tuple[Path, ...],
+    folders: tuple[str, ...],
+    macros: tuple[str, ...],
     devices: tuple[str, ...],
     as_json: bool,
     seconds: float,
@@ -78,14 +88,26 @@ def command(
 ) -> None:
     """Run litmus tests: check that a device's atomics order memory as OpenCL's memory model requires.
 
+    Given files of OpenCL C, check those instead, without a device: whether all work-items reach the barriers and other
+    functions that they must call together. Prints FILE:LINE:COLUMN: error: ... and notes that say why.
+
     Each test runs many small instances under stress and counts their outcomes. An outcome that the memory model forbids rejects
     the atomics strategy: portbar no longer chooses it on that device. A pass proves nothing; more time finds more.
 
     Everything runs in child processes, so a driver that aborts or hangs costs one test. A device without findings is probed
     first. Ctrl-C keeps what is done (exit status 130).
 
-    Exit status 1: a forbidden outcome, or a driver failed; 3: no device works; 4: a time limit was hit.
+    Exit status 1: a forbidden outcome, a driver failed, or a file has an error; 3: no device works; 4: a time limit was hit.
     """
+    if files:
+        _refuse_with_files(devices, strategies, tests)
+        options = [*(f"-I{folder}" for folder in folders), *(f"-D{macro}" for macro in macros)]
+        try:
+            sys.exit(check_files.run(files, options, as_json=as_json))
+        except Error as error:
+            raise click.ClickException(str(error)) from None
+    if folders or macros:
+        raise click.UsageError("-I and -D are for files of OpenCL C: name some.")
     try:
         names = matching(NAMES, tests or None)
     except Error as error:
@@ -94,7 +116,7 @@ def command(
         _list(names, as_json=as_json)
         return
 
-    def work(entry: dict[str, Any], steps: Steps, address: DeviceAddress, device: cl.Device) -> None:
+    def work(entry: dict[str, Any], steps: ShownSteps, address: DeviceAddress, device: cl.Device) -> None:
         given = {"tests": tests or None, "strategies": strategies or None}
         _check_into(entry, steps, address, device, seconds, store=store, **given, **asked)
 
@@ -107,9 +129,14 @@ def command(
     sys.exit(INTERRUPTED if interrupted else _status(found))
 
 
+def _refuse_with_files(*options: tuple[str, ...]) -> None:
+    if any(options):
+        raise click.UsageError("files are checked without a device: leave out --device, --strategy and --test.")
+
+
 def _check_into(
     entry: dict[str, Any],
-    steps: Steps,
+    steps: ShownSteps,
     address: DeviceAddress,
     device: cl.Device,
     seconds: float,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -18,7 +19,9 @@ from portbar.cli.options import FiniteRange, examples, json_option
 from portbar.cli.output import print_json, show
 from portbar.cli.show import named, slugs
 from portbar.records.files import Named
-from portbar.survey.report.compare import FACTOR, Comparison, Item, compare
+from portbar.records.reading import is_missing
+from portbar.survey.report.compare import BUSY, FACTOR, Comparison, Difference, compare
+from portbar.survey.steps import STEPS
 
 #: How a difference is marked, and in which colour.
 _MARKS = {"regression": ("worse", "bold red"), "improvement": ("better", "green"), "": ("", "")}
@@ -44,13 +47,15 @@ _LONGEST = 300
     help="Factor by which a value must be slower, or smaller, to count as worse.",
 )
 @click.option("--check", is_flag=True, help="Exit with status 1 if a value is worse.")
+@click.option("--all", "whole", is_flag=True, help="List differences too that are only counted otherwise.")
 @json_option
-def command(records: tuple[Named, ...], factor: float, check: bool, as_json: bool) -> None:
+def command(records: tuple[Named, ...], factor: float, check: bool, whole: bool, as_json: bool) -> None:
     """Compare the devices of records: each of the others with the first.
 
     A and B are files or slugs, as for `portbar show`. Numbers whose samples overlap count as equal. Lost features, and times
     that are slower by --factor, are marked "worse", but only if both records are of the same device, as before and after a
-    driver update. Equal values are only counted.
+    driver update. Equal values are only counted, and so are, unless --all is given, values that one of two surveys of a device
+    had no time for, times of a busy machine, and numbers that differ by less than --factor.
 
     Exit status 1: with --check, a value is worse; or a file is not a record. 2: a name that matches no record.
     """
@@ -58,25 +63,30 @@ def command(records: tuple[Named, ...], factor: float, check: bool, as_json: boo
         raise click.UsageError("there is only one record; name at least two")
     first, *others = records
     comparisons = [(other, compare(first.record, other.record, factor)) for other in others]
-    print_comparisons(first, comparisons, as_json=as_json)
+    print_comparisons(first, comparisons, as_json=as_json, whole=whole)
     sys.exit(int(check and any(comparison.regressions for _, comparison in comparisons)))
 
 
-def print_comparisons(first: Named, comparisons: Sequence[tuple[Named, Comparison]], *, as_json: bool) -> None:
-    """Print how each of the other records differs from the first."""
+def print_comparisons(
+    first: Named, comparisons: Sequence[tuple[Named, Comparison]], *, as_json: bool, whole: bool = False
+) -> None:
+    """Print how each of the other records differs from the first; differences that `minor` names only with `whole`."""
     if as_json:
         print_json(
             [{"old": first.name, "new": other.name, **comparison.to_json()} for other, comparison in comparisons]
         )
     else:
-        show(Group(*(comparison_view(first.name, other.name, comparison) for other, comparison in comparisons)))
+        show(Group(*(comparison_view(first.name, other.name, of, whole=whole) for other, of in comparisons)))
 
 
-def comparison_view(old: str, new: str, comparison: Comparison) -> RenderableType:
+def comparison_view(old: str, new: str, comparison: Comparison, *, whole: bool = False) -> RenderableType:
     """A comparison for a terminal: the count in words, then the differences by device and group."""
     parts: list[RenderableType] = [Text(f"old: {old}\nnew: {new}", style="bold"), Text(summary(comparison))]
+    alike = not whole and all(pair.same for pair in comparison.pairs)
+    why = {id(item): minor(item, comparison.factor) if alike else "" for item in comparison.differences}
+    listed = [item for item in comparison.differences if not why[id(item)]]
     by_device, by_group = attrgetter("device"), attrgetter("group")
-    for device, items in groupby(sorted(comparison.differences, key=by_device), by_device):
+    for device, items in groupby(sorted(listed, key=by_device), by_device):
         inner: list[RenderableType] = []
         for group, of_group in groupby(items, by_group):
             inner += [
@@ -84,7 +94,24 @@ def comparison_view(old: str, new: str, comparison: Comparison) -> RenderableTyp
                 Padding(_rows(of_group), (0, 0, 0, 2)),
             ]
         parts += ["", Text(device, style="bold"), Padding(Group(*inner), (0, 0, 0, 2))]
+    counted = Counter(filter(None, why.values()))
+    if counted:
+        others = ", ".join(f"{count} {reason}" for reason, count in counted.items())
+        parts += ["", Text(f"Not listed: {others}. `portbar compare --all` lists them.")]
     return Group(*parts, "")
+
+
+def minor(item: Difference, factor: float) -> str:
+    """Why a difference between two surveys of one device says nothing about the device; empty where it may."""
+    if item.mark or item.group not in {step.name for step in STEPS}:
+        return ""
+    if item.path.endswith((" / rows", " / status")) or is_missing(item.old) or is_missing(item.new):
+        return "measured to the end in one record only"
+    if BUSY in item.text:
+        return "of a busy machine"
+    if item.ratio is not None and 1 / factor <= item.ratio <= factor:
+        return f"less than {factor:g} times apart"
+    return ""
 
 
 def summary(comparison: Comparison) -> str:
@@ -105,7 +132,7 @@ def summary(comparison: Comparison) -> str:
     return " ".join(parts)
 
 
-def _rows(items: Iterable[Item]) -> Table:
+def _rows(items: Iterable[Difference]) -> Table:
     table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=False)
     table.add_column(width=6)
     table.add_column(ratio=2)

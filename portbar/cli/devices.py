@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from textwrap import wrap
+from typing import Any, Final
 
 import click
 from rich.padding import Padding
 from rich.table import Table
 
 from portbar.cli.options import device_option, examples, json_option
-from portbar.cli.output import explained, print_json, show
+from portbar.cli.output import explained, print_json, show, width
 from portbar.cli.selected import check_devices, device_json, empty_json, listed, tell_faulty
 from portbar.device.addresses import DeviceAddress, select
 from portbar.device.facts import DeviceFacts
 from portbar.device.quirks import loop_notice
 from portbar.device.usable import Usability, explain_empty
 from portbar.errors import DeviceError
+
+#: Columns that are left to platforms beside a device whose name cannot be broken.
+_LEAST: Final = 20
 
 
 @click.command(
@@ -65,17 +69,38 @@ def _device(address: DeviceAddress, of: DeviceFacts, verdict: Usability) -> dict
     }
 
 
-def _show(report: dict[str, Any]) -> None:
-    table = Table(box=None, padding=(0, 1), pad_edge=False)
-    for name in ("", "device", "platform", "units", "works"):
-        table.add_column(name, overflow="fold", justify="right" if name == "units" else "left")
+def table_of(report: dict[str, Any], room: int) -> Table:
+    """Return devices and empty platforms as a table of `room` columns, whose names break after words and hyphens."""
+    rows = []
     for entry in report["devices"]:
         units = entry["facts"]["compute_units"]
         works = "yes" if entry["usable"] else "no"
-        table.add_row(entry["device"], entry["name"], entry["platform"], "" if units is None else str(units), works)
-    for platform in report["empty_platforms"]:
-        table.add_row("", "no device", platform["name"], "", "no")
-    show(table)
+        rows.append((entry["device"], entry["name"], entry["platform"], "" if units is None else str(units), works))
+    rows += [("", "no device", platform["name"], "", "no") for platform in report["empty_platforms"]]
+    titles = ("", "device", "platform", "units", "works")
+    columns = [[titles[at], *(row[at] for row in rows)] for at in range(len(titles))]
+    # Two spaces between columns.
+    left = room - sum(max(map(len, columns[at])) for at in (0, 3, 4)) - 2 * (len(titles) - 1)
+    first = min(max(map(len, columns[1])), max(left // 2, *map(_longest_part, columns[1])), left - _LEAST)
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    for name in titles:
+        table.add_column(name, overflow="fold", justify="right" if name == "units" else "left")
+    for number, device, platform, *others in rows:
+        table.add_row(number, _in_lines(device, first), _in_lines(platform, left - first), *others)
+    return table
+
+
+def _in_lines(text: str, columns: int) -> str:
+    return "\n".join(wrap(text, max(1, columns)))
+
+
+def _longest_part(text: str) -> int:
+    """Return the width of the part of a name that is longest if it is broken wherever it may be."""
+    return max(map(len, wrap(text, 1, break_long_words=False)), default=0)
+
+
+def _show(report: dict[str, Any]) -> None:
+    show(table_of(report, width()))
 
     def remark(title: str, text: str) -> None:
         # Reasons take sentences, and sentences take the whole width.

@@ -41,7 +41,8 @@ def command(verbose: bool, as_json: bool) -> None:
     """Say whether all is well with this machine's OpenCL; if not, what is wrong, why, and what would help.
 
     Every device is checked afresh. Known faults of a working driver do not count as problems: portbar works around them, or
-    refuses affected features. Exit status 1: something is wrong with one of them; 3: none works.
+    refuses affected features. Nor does a platform without devices that waits to be switched on. Exit status 1: a device does
+    not work, a driver cannot be listed, or a platform lost its devices; 3: no device works.
     """
     report = _examine()
     if as_json:
@@ -68,6 +69,7 @@ def _headline(report: dict[str, Any]) -> tuple[str, str]:
     counted = f"{works} of {len(devices)} OpenCL devices work"
     wrong = _wrong(report)
     if not works:
+        wrong += [f"{one['name']} lists no device" for one in report["empty_platforms"] if not one["is_fault"]]
         return f"No OpenCL device works{': ' if wrong else ''}{'; '.join(wrong)}.", "bold red"
     if wrong:
         return f"{counted}. Problems: {'; '.join(wrong)}.", "bold yellow"

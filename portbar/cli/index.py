@@ -18,7 +18,7 @@ from portbar.survey.report.index import index as index_of
 @click.option("--check", is_flag=True, help="Write nothing; exit with status 1 if the page is not up to date.")
 @json_option
 def command(folder: Path, check: bool, as_json: bool) -> None:
-    """Write the index page of a folder of records: README.md, between its two markers.
+    """Write the index page of a folder of records: README.md, between its two markers; a new one where there is none.
 
     DIR defaults to vendor_matrix.
 

@@ -36,7 +36,10 @@ device_option = click.option(
     "devices",
     multiple=True,
     metavar="SELECTOR",
-    help="PLATFORM:DEVICE as `portbar devices` numbers them, or part of a platform's or device's name; may be repeated.",
+    help=(
+        "PLATFORM:DEVICE as `portbar devices` numbers them, or part of a platform's name or, if no platform has it, of a "
+        "device's; may be repeated."
+    ),
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 

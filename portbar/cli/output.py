@@ -42,6 +42,11 @@ def _out() -> Console:
     return _Console(width=None if is_known else 80, highlight=False, markup=False, emoji=False)
 
 
+def width() -> int:
+    """Return the columns that data may take."""
+    return _out().width
+
+
 def show(*parts: RenderableType, style: str | None = None) -> None:
     """Print data; without trailing spaces if it goes to a file or into a message."""
     console = _out()

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 WORTH_SAYING_S: Final = 2.0
 
 
-class Steps:
+#: Columns of the bar, and those that the time and the spaces beside it take.
+_BAR: Final = 10
+_BESIDE_BAR: Final = 10
+
+
+class ShownSteps:
     """A context in which `step` shows the user what the command does, on a console for messages.
 
     A bar is drawn if the console is a terminal that can move its cursor, even where FORCE_COLOR asks for colours in a file.
@@ -26,12 +31,12 @@ class Steps:
         self._console = console
         self._is_drawn = console.is_terminal and not console.is_dumb_terminal and console.file.isatty()
         self._started = self._began = time.monotonic()
-        self._title = ""
+        self._name = self._text = ""
         self._later: threading.Timer | None = None
         self._task: TaskID | None = None
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
+            BarColumn(bar_width=_BAR),
             TimeElapsedColumn(),
             TextColumn("{task.fields[note]}", markup=False),
             console=console,
@@ -44,7 +49,7 @@ class Steps:
     def step(self, name: str, text: str, seconds_expected: float | None = None) -> None:
         """Begin a step, which ends the last one; `name` is its subject, such as a device, and may be empty."""
         self._end_step()
-        self._title = f"{name}: {text}" if name else text
+        self._name, self._text = name, text
         if seconds_expected is None or seconds_expected >= WORTH_SAYING_S:
             self._begin_step("" if seconds_expected is None else f" for {about(seconds_expected)}")
             return
@@ -65,9 +70,10 @@ class Steps:
     def _begin_step(self, estimate: str) -> None:
         self._began = time.monotonic()
         if not self._is_drawn:
-            self.say(f"{self._title}{estimate}")
+            self.say(f"{titled(self._name, self._text)}{estimate}")
             return
-        self._task = self._bar.add_task(f"{self._title}{estimate}", total=None, note="")
+        room = self._console.width - _BAR - _BESIDE_BAR
+        self._task = self._bar.add_task(titled(self._name, f"{self._text}{estimate}", room), total=None, note="")
         self._bar.start()
 
     def _end_step(self) -> None:
@@ -80,7 +86,8 @@ class Steps:
         self._task = None
         taken = time.monotonic() - self._began
         if taken >= WORTH_SAYING_S:
-            self._console.print(Text(f"{self._title}: {taken:.0f} s", style="dim"))
+            line = titled(self._name, f"{self._text}: {taken:.0f} s", self._console.width)
+            self._console.print(Text(line, style="dim"))
 
     def __enter__(self) -> Self:
         return self
@@ -88,6 +95,21 @@ class Steps:
     def __exit__(self, *_error: object) -> None:
         self._end_step()
         self._bar.stop()
+
+
+def titled(name: str, text: str, room: int | None = None) -> str:
+    """Return a step's subject and text; of a name that does not fit `room` characters the beginning, at least one word."""
+    if not name:
+        return text
+    if room is None or len(name) + 2 + len(text) <= room:
+        return f"{name}: {text}"
+    first, *others = name.split()
+    for word in others:
+        if len(first) + 1 + len(word) + len(" ...: ") + len(text) > room:
+            break
+        first = f"{first} {word}"
+    longer = f"{first} ...: {text}"
+    return longer if len(longer) <= room else f"{first}: {text}"
 
 
 def about(seconds: float) -> str:

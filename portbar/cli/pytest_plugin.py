@@ -102,7 +102,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=[],
         metavar="SELECTOR",
         help=(
-            "device for the portbar fixtures: PLATFORM:DEVICE as `portbar devices` numbers them, or part of a platform's or "
+            "device for the portbar fixtures: PLATFORM:DEVICE as `portbar devices` numbers them, or part of a platform's name "
             f"device's name; may be repeated. Default: {ENVIRONMENT_VARIABLE} (several, separated by semicolons), or all that "
             "work."
         ),
@@ -165,20 +165,27 @@ def portbar_queue(portbar_context: cl.Context) -> Iterator[cl.CommandQueue]:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test whose marker asks for more than its device has; the fixtures have been made by now."""
-    marker = item.get_closest_marker("portbar")
-    if marker is None:
+    # The closest one last: it wins over those of its class and module, and adds to their extensions.
+    markers = [*item.iter_markers("portbar")][::-1]
+    if not markers:
         return
+    stated: dict[str, Any] = {}
+    wanted: list[str] = []
     try:
-        groups, local_size, extensions = _needs(*marker.args, **marker.kwargs)
+        for marker in markers:
+            wanted += _checked(*marker.args, **marker.kwargs)
+            stated |= marker.kwargs
     except TypeError as error:
-        wrong = str(error).replace("_needs()", "it")
+        wrong = str(error).replace("_checked()", "it")
         raise pytest.UsageError(f"{item.nodeid}: the marker is {_MARKER.partition(': ')[0]}, and {wrong}") from error
+    groups: int | None = stated.get("groups")
+    local_size: int = stated.get("local_size") or (1 if groups is None else 64)
     device = getattr(item, "funcargs", {}).get(_FIXTURE)
     if device is None:
         raise pytest.UsageError(
             f"{item.nodeid}: the marker portbar states requirements of a device, but the test uses no portbar fixture"
         )
-    for name in extensions:
+    for name in dict.fromkeys(wanted):
         if name not in device.extensions.split():
             pytest.skip(f"{device.name.strip()} lacks {name}")
     if local_size > device.max_work_group_size:
@@ -214,12 +221,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(line)
 
 
-def _needs(
-    *, groups: int | None = None, local_size: int | None = None, extensions: str | Iterable[str] = ()
-) -> tuple[int | None, int, tuple[str, ...]]:
-    if local_size is None:
-        local_size = 1 if groups is None else 64
-    return groups, int(local_size), (extensions,) if isinstance(extensions, str) else tuple(extensions)
+def _checked(*, groups: Any = None, local_size: Any = None, extensions: Any = ()) -> tuple[str, ...]:
+    """The extensions of one marker; TypeError where a value cannot be what it should."""
+    for name, count in (("groups", groups), ("local_size", local_size)):
+        if count is not None and (type(count) is not int or count < 1):
+            raise TypeError(f"{name} must be an integer of 1 or more, not {count!r}")
+    if isinstance(extensions, str):
+        return (extensions,)
+    names = tuple(extensions) if isinstance(extensions, Iterable) else (extensions,)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"extensions must be names of OpenCL extensions, not {extensions!r}")
+    return names
 
 
 def _find(selectors: tuple[str, ...]) -> _Found:

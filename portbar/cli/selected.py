@@ -9,7 +9,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar.cli.output import err, explained, say
-from portbar.cli.progress import Steps
+from portbar.cli.progress import ShownSteps
 from portbar.device import listing
 from portbar.device.addresses import DeviceAddress, select, select_devices
 from portbar.device.facts import DeviceFacts, facts, platform_title
@@ -30,7 +30,7 @@ def listed() -> Listing:
     """Return the drivers' list, queried in a child process: no driver is loaded into this one."""
     # Commands need this module next. Importing it takes a third of the time of the child, which has a processor of its own.
     threading.Thread(target=importlib.import_module, args=("portbar.choices.profile",), daemon=True).start()
-    with Steps(err()) as steps:
+    with ShownSteps(err()) as steps:
         steps.step("", "listing devices", _LISTING_S)
         return listing.look(say=lambda text: steps.say(f"portbar: {text}"))
 
@@ -55,7 +55,7 @@ def check_devices(
     known: Sequence[tuple[DeviceAddress, DeviceFacts]], *, refresh: bool
 ) -> list[tuple[DeviceAddress, DeviceFacts, Usability]]:
     """Check whether listed devices work."""
-    with Steps(err()) as steps:
+    with ShownSteps(err()) as steps:
         steps.step("", f"checking {amount(len(known), 'device')}", _CHECK_S * len(known) if refresh else 0.0)
         verdicts = check_listed(known, refresh=refresh)
     return [(address, dict(known)[address], verdict) for address, verdict in verdicts]
@@ -84,7 +84,7 @@ def number(address: DeviceAddress) -> str:
 
 def each_device(
     patterns: Sequence[str],
-    work: Callable[[dict[str, Any], Steps, DeviceAddress, cl.Device], None],
+    work: Callable[[dict[str, Any], ShownSteps, DeviceAddress, cl.Device], None],
     done: str,
     **members: Any,
 ) -> tuple[list[dict[str, Any]], bool]:
@@ -93,7 +93,7 @@ def each_device(
     `work` fills in a device's entry, which holds `members` before. On Ctrl-C an entry says that this came before `done`.
     """
     found: list[dict[str, Any]] = []
-    with Steps(err()) as steps:
+    with ShownSteps(err()) as steps:
         try:
             for address, device in chosen(patterns):
                 of = facts(device)

@@ -38,15 +38,20 @@ _SAID = {
     show_default=True,
     help="Folder of records to file it in.",
 )
-@click.option("--force", is_flag=True, help="Replace files even if they hold newer or more complete data.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="File quick and unsteady records too, and replace files even if they hold newer or more complete data.",
+)
 @json_option
 def command(file: Path, matrix: Path, force: bool, as_json: bool) -> None:
     """Validate a record and file it in a folder of records, one file per device; nothing is sent.
 
-    FILE is what `portbar survey -o` wrote. Unusable devices are skipped. Files are named after platform, device and driver; the
+    FILE is what `portbar survey -o` wrote. Unusable devices are skipped, and records of quick surveys and of busy machines
+    are not filed. Files are named after platform, device and driver; the
     command updates the folder's index and prints the next steps.
 
-    Exit status 1: the file is not a valid record, holds no measured device, or a newer file is in its place.
+    Exit status 1: the file is not a valid record, holds no measured device, or a device was not filed.
     """
     placed = place(load(file), matrix, force=force)
     filed = [one for one in placed if one.outcome != "kept"]

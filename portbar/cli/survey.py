@@ -18,7 +18,7 @@ from portbar import records
 from portbar.cli import INTERRUPTED, survey_check, survey_cluster
 from portbar.cli.options import FiniteRange, device_option, examples, json_option, seconds_option
 from portbar.cli.output import err, print_json, say, show
-from portbar.cli.progress import Steps
+from portbar.cli.progress import ShownSteps
 from portbar.cli.selected import chosen
 from portbar.cli.show import slugs
 from portbar.errors import Error
@@ -125,7 +125,8 @@ def status_of(record: dict[str, Any]) -> int:
     steps = {part["status"] for part in parts if isinstance(part, dict) and "rows" in part}
     if record["interrupted"]:
         return INTERRUPTED
-    if not any(entry.get("usable", {}).get("usable") for entry in entries):
+    unchecked = [entry for entry in entries if "usable" not in entry]
+    if not any(entry.get("usable", {}).get("usable") for entry in entries) and not ("timeout" in steps and unchecked):
         return 3
     if "timeout" in steps:
         return 4
@@ -206,7 +207,7 @@ class _WrittenSurvey:
 
     def survey(self, devices: list[Any], *, quick: bool | None = None, keep: bool = True) -> dict[str, Any]:
         """Survey these devices; with `keep`, the record is written."""
-        with Steps(err()) as steps:
+        with ShownSteps(err()) as steps:
 
             def on_step(device: str, step: str, seconds_expected: float | None = None) -> None:
                 steps.step(device, step, seconds_expected)

@@ -9,7 +9,7 @@ from typing import Any
 
 from portbar.cli import INTERRUPTED
 from portbar.cli.output import err, print_json, say, show
-from portbar.cli.progress import Steps
+from portbar.cli.progress import ShownSteps
 from portbar.survey.device import Device
 from portbar.survey.fleet.cluster import ClusterSurvey
 from portbar.survey.fleet.hosts import HostFolder
@@ -23,7 +23,7 @@ def run(address: str, folder: HostFolder, job: Job, *, as_json: bool) -> int:
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     interrupted = False
     counted = ""
-    with Steps(err()) as steps:
+    with ShownSteps(err()) as steps:
 
         def listener(label: str, text: str, stays: bool) -> None:
             nonlocal counted

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from portbar.device import icd
 from portbar.device.facts import ask, platform_facts
 from portbar.errors import DeviceError
+from portbar.records.classes import ruled
 from portbar.records.plain import plain_text
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@ruled("address")
 @dataclass(frozen=True)
 class DeviceAddress:
     """The position of a device in the list of platforms, with which a child process finds the same one."""
@@ -90,6 +92,28 @@ def devices_of(platform: cl.Platform) -> list[cl.Device]:
         return []
 
 
+def device_of(caller: str, given: Any) -> cl.Device:
+    """The device that a caller passed, or that of a queue; `DeviceError` in the caller's name for anything else."""
+    import pyopencl as cl  # noqa: PLC0415 (facts can be read from JSON without a driver)
+
+    if isinstance(given, cl.CommandQueue):
+        return given.device
+    # Not by its class: tests replace devices.
+    if not hasattr(given, "get_info") or not hasattr(given, "platform"):
+        raise DeviceError(
+            f"{caller} requires a pyopencl.Device, or a queue on one, not {type(given).__name__}; `portbar.load_platforms()` "
+            "returns platforms with their devices"
+        )
+    device: cl.Device = given
+    return device
+
+
+def root_of(device: cl.Device) -> cl.Device:
+    """Return the device that a sub-device is a part of, or a part of a part; any other device itself."""
+    parent: Any = ask(device, "PARENT_DEVICE")
+    return device if parent is None else root_of(parent)
+
+
 def address_of(device: cl.Device) -> DeviceAddress:
     """Return the address of a device. `DeviceError` if no platform lists it; a sub-device has no address."""
     known = list_devices()
@@ -98,15 +122,17 @@ def address_of(device: cl.Device) -> DeviceAddress:
             return address
     name = plain_text(ask(device, "NAME"))
     raise DeviceError(
-        f"no platform lists the device {name!r} (a sub-device has no address); available devices:\n{_listing(known)}"
+        f"no platform lists the device {name!r} (for a sub-device, name the device that it is a part of); available "
+        f"devices:\n{_listing(known)}"
     )
 
 
 def select_devices(patterns: Sequence[str]) -> list[tuple[DeviceAddress, cl.Device]]:
     """Return the devices that a user asked for, each once, in the order of the patterns; all devices without any.
 
-    ``"1:0"`` is the first device of the second platform. Anything else is a part, in any case, of "PLATFORM VERSION" or of a
-    device's name. `DeviceError` if a pattern matches nothing; the message lists what there is.
+    ``"1:0"`` is the first device of the second platform. Anything else is a part, in any case, of "PLATFORM VERSION" or, if no
+    platform has it, of a device's name: ``"intel"`` is Intel's platform, and not PoCL on a processor of Intel. `DeviceError`
+    if a pattern matches nothing; the message lists what there is.
     """
     if isinstance(patterns, str):
         raise TypeError("select_devices requires a sequence of patterns, not one string")
@@ -122,19 +148,24 @@ def select(known: Sequence[tuple[DeviceAddress, T]], patterns: Sequence[str]) ->
         return list(known)
     chosen: list[tuple[DeviceAddress, T]] = []
     for pattern in patterns:
-        matching = [entry for entry in known if _matches(pattern.strip(), entry[0])]
+        matching = _matching(known, pattern.strip())
         if not matching:
             raise DeviceError(f"no device matches {pattern!r}; available devices:\n{_listing(known)}")
         chosen += [entry for entry in matching if entry not in chosen]
     return chosen
 
 
-def _matches(pattern: str, address: DeviceAddress) -> bool:
+def _matching(known: Sequence[tuple[DeviceAddress, T]], pattern: str) -> list[tuple[DeviceAddress, T]]:
+    """The entries that one pattern selects; a platform's name goes first, as devices repeat the names of vendors."""
     if re.fullmatch(r"\d+:\d+", pattern):
-        return pattern == f"{address.platform_index}:{address.device_index}"
+        return [entry for entry in known if pattern == f"{entry[0].platform_index}:{entry[0].device_index}"]
     wanted = pattern.lower()
-    platform = f"{address.platform_name} {address.platform_version}"
-    return bool(wanted) and (wanted in platform.lower() or wanted in address.device_name.lower())
+    if not wanted:
+        return []
+    of_platforms = [
+        entry for entry in known if wanted in f"{entry[0].platform_name} {entry[0].platform_version}".lower()
+    ]
+    return of_platforms or [entry for entry in known if wanted in entry[0].device_name.lower()]
 
 
 def _listing(known: Sequence[tuple[DeviceAddress, object]]) -> str:

@@ -6,6 +6,7 @@ Each task starts an interpreter, which takes a second or so; the limit includes 
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import importlib
 import json
 import os
@@ -15,12 +16,13 @@ import site
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, Literal, Protocol
@@ -30,13 +32,28 @@ Status = Literal["ok", "error", "crash", "timeout"]
 #: Variables of a child that compiles anew: a binary from PyOpenCL's cache would let a compiler pass that works no longer.
 NO_CACHE: Final = {"PYOPENCL_NO_CACHE": "1"}
 
+#: How the message begins for a child that was killed at its limit.
+NO_ANSWER: Final = "no answer within"
+
 #: Children that may die over one task before what is left of it is given up.
 _MOST_DEATHS = 6
 _TAIL_LINES = 8
 _TAIL_BYTES = 16_384
 _ORPHAN_GRACE_S = 5.0
+#: Seconds that an interpreter takes to start at most where the machine is neither slow nor busy.
+_USUAL_START_S = 1.0
 #: Linux's number of the call by which a process is ended when the thread that started it ends.
 _PR_SET_PDEATHSIG = 1
+#: How Windows ends processes: the status of each fault, where other systems have a signal.
+_WINDOWS_FAULTS: Final = {
+    0xC0000005: "an access violation",
+    0xC000001D: "an illegal instruction",
+    0xC0000094: "an integer division by zero",
+    0xC00000FD: "a stack overflow",
+    0xC0000135: "a library that was not found",
+    0xC0000374: "a damaged heap",
+    0xC0000409: "a fail-fast exit, as `abort` causes",
+}
 # Marks a message among whatever else may be written before the child has moved its standard output away.
 _MARK = "\x1eportbar "
 
@@ -69,6 +86,7 @@ def run_task(
     payload: dict[str, Any],
     *,
     timeout: float,
+    at_most: float | None = None,
     env: Mapping[str, str] | None = None,
     on_progress: Callable[[dict[str, Any]], None] | None = None,
     stop: threading.Event | None = None,
@@ -76,12 +94,28 @@ def run_task(
     """Run a function in a new interpreter and return what became of it; its failures raise nothing here.
 
     `task` is ``"module:function"``; the function takes the payload, a JSON object, and returns a JSON value. After `timeout`
-    seconds the child and all that it started are killed. `env` is set in the child beyond the variables of this process.
-    `on_progress` is called in this thread with each report as it comes; if it raises, the child is killed. Once `stop` is set,
-    the child is killed within a quarter of a second and this raises KeyboardInterrupt: Ctrl-C reaches the main thread only.
+    seconds the child and all that it started are killed. If its interpreter alone takes more than `_USUAL_START_S` to start,
+    the machine is slow or busy, and the child gets as many times as long, up to `at_most` seconds if that is given. `env` is
+    set in the child beyond the variables of this process. `on_progress` is called in this thread with each report as it comes;
+    if it raises, the child is killed. Once `stop` is set, the child is killed within a quarter of a second and this raises
+    KeyboardInterrupt: Ctrl-C reaches the main thread only. Temporary files of the child and of its drivers end with it.
     """
+    with _temporary_folder() as variables:
+        return _run_task(task, payload, timeout, at_most, {**variables, **(env or {})}, on_progress, stop)
+
+
+def _run_task(
+    task: str,
+    payload: dict[str, Any],
+    timeout: float,
+    at_most: float | None,
+    env: Mapping[str, str],
+    on_progress: Callable[[dict[str, Any]], None] | None,
+    stop: threading.Event | None,
+) -> ChildResult:
     # Before the child starts: a payload that is not JSON is the caller's mistake, not the task's.
-    request = json.dumps({"task": task, "payload": payload, "limit": timeout, "parent": os.getpid()})
+    limit, most = timeout, max(timeout, at_most or timeout)
+    request = json.dumps({"task": task, "payload": payload, "limit": most, "parent": os.getpid()})
     start = time.monotonic()
     process = subprocess.Popen(
         # -P: `-m` would otherwise put the working directory before the standard library.
@@ -90,13 +124,13 @@ def run_task(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=_environment(env or {}),
+        env=_environment(env),
         start_new_session=True,
     )
     messages: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     tail: deque[bytes] = deque(maxlen=_TAIL_BYTES // 256)
     threads = [
-        threading.Thread(target=_feed, args=(process.stdin, request.encode()), daemon=True),
+        threading.Thread(target=_feed, args=(process.stdin, f"{request}\n".encode()), daemon=True),
         threading.Thread(target=_read_answers, args=(process.stdout, messages), daemon=True),
         threading.Thread(target=_keep_tail, args=(process.stderr, tail), daemon=True),
     ]
@@ -107,33 +141,34 @@ def run_task(
     late = False
 
     def take(message: dict[str, Any]) -> None:
-        nonlocal answer
-        if "progress" in message:
+        nonlocal answer, limit
+        if "started" in message:
+            limit = min(most, timeout * max(1.0, (time.monotonic() - start) / _USUAL_START_S))
+        elif "progress" in message:
             reports.append(message["progress"])
             if on_progress is not None:
                 on_progress(message["progress"])
         elif "status" in message:
             answer = message
 
-    deadline = start + timeout
     try:
         while answer is None:
             if stop is not None and stop.is_set():
                 raise KeyboardInterrupt
             try:
-                message = messages.get(timeout=max(0.0, min(0.25, deadline - time.monotonic())))
+                message = messages.get(timeout=max(0.0, min(0.25, start + limit - time.monotonic())))
             except queue.Empty:
                 # Something that the child forked may hold the pipe open after it.
                 message = None if _has_ended(process) else {}
             if message is None:
                 break
             take(message)
-            if answer is None and time.monotonic() >= deadline:
+            if answer is None and time.monotonic() >= start + limit:
                 late = True
                 break
         # The pipe closes a moment before the process is gone; killing it in between would hide how it ended.
         while answer is None and not late and not _has_ended(process):
-            late = time.monotonic() >= deadline
+            late = time.monotonic() >= start + limit
             time.sleep(0.005)
     finally:
         _kill_group(process)
@@ -143,12 +178,12 @@ def run_task(
         take(messages.get() or {})
     seconds = time.monotonic() - start
     if answer is None:
-        said = f"no answer within {timeout:g} s" if late else _death(process.returncode)
+        said = f"{NO_ANSWER} {limit:.3g} s" if late else _death(process.returncode)
         answer = {"status": "timeout" if late else "crash", "message": f"{said}{_describe_tail(tail)}"}
     return ChildResult(answer["status"], answer.get("value"), answer.get("message", ""), seconds, reports)
 
 
-class Steps(Protocol):
+class TaskSteps(Protocol):
     """The steps of a task that a driver may abort or hang in, and what children have made of them."""
 
     def begin(self) -> tuple[dict[str, Any], float] | None:
@@ -161,7 +196,7 @@ class Steps(Protocol):
         """Take in the end of a child that did not return; whether another one may do better."""
 
 
-def run_steps(task: str, steps: Steps) -> bool:
+def run_steps(task: str, steps: TaskSteps) -> bool:
     """Run a task in a child, and what is left of it in a new child after one that died; whether not too many did."""
     for _ in range(_MOST_DEATHS):
         begun = steps.begin()
@@ -174,6 +209,18 @@ def run_steps(task: str, steps: Steps) -> bool:
         if not steps.died(result):
             return False
     return False
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[dict[str, str]]:
+    """Make a folder for temporary files, and yield the variables that name it: a driver that is killed removes none."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="portbar-", ignore_cleanup_errors=True)
+    except OSError:
+        yield {}
+        return
+    with folder as path:
+        yield dict.fromkeys(("TMPDIR", "TEMP", "TMP"), path)
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
@@ -192,8 +239,10 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
 
 def _feed(stream: IO[bytes] | None, request: bytes) -> None:
     assert stream is not None
-    with suppress(OSError, ValueError), stream:
+    # It stays open: the child ends when it is closed, as by the end of this process.
+    with suppress(OSError, ValueError):
         stream.write(request)
+        stream.flush()
 
 
 def _read_answers(stream: IO[bytes] | None, messages: queue.SimpleQueue[dict[str, Any] | None]) -> None:
@@ -222,6 +271,9 @@ def _describe_tail(tail: deque[bytes]) -> str:
 
 
 def _death(returncode: int | None) -> str:
+    # The 32 bits of a Windows status come as a positive number, or as a negative one from some programs.
+    if returncode is not None and (fault := _WINDOWS_FAULTS.get(returncode & 0xFFFFFFFF)) is not None:
+        return f"the process was ended by Windows for {fault} (0x{returncode & 0xFFFFFFFF:08X})"
     if returncode is not None and returncode < 0:
         try:
             return f"the process was killed by {signal.Signals(-returncode).name}"
@@ -246,6 +298,9 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
     else:
         process.kill()
     process.wait()
+    if process.stdin is not None:
+        with suppress(OSError):
+            process.stdin.close()
 
 
 def _send(message: dict[str, Any]) -> None:
@@ -260,8 +315,10 @@ def _serve() -> None:
     _answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     # From here on the answer has a pipe of its own: what drivers print ends up in standard error.
     os.dup2(2, 1)
-    request = json.loads(sys.stdin.buffer.read())
+    request = json.loads(sys.stdin.buffer.readline())
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _limit_damage(float(request["limit"]), int(request["parent"]))
+    _send({"started": True})
     try:
         module, _, function = request["task"].partition(":")
         value = getattr(importlib.import_module(module), function)(request["payload"])
@@ -286,10 +343,23 @@ def _limit_damage(limit: float, parent: int) -> None:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
+    # The same where neither the system nor `_end_with_parent` can, later.
     if hasattr(signal, "setitimer"):
-        # The same where the system cannot, later.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, limit + _ORPHAN_GRACE_S)
+    else:
+        # Windows. A task that has such a limit of its own replaces this one.
+        faulthandler.dump_traceback_later(limit + _ORPHAN_GRACE_S, exit=True)
+
+
+def _end_with_parent() -> None:
+    """End the process when the parent has closed the pipe of the request, or has died.
+
+    A driver that never returns may keep Python from running this.
+    """
+    with suppress(OSError):
+        os.read(0, 1)
+    os._exit(1)
 
 
 if __name__ == "__main__":

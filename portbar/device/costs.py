@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from portbar.device import matrix
 from portbar.device.facts import DeviceFacts, device_key
-from portbar.device.tuning import MOST, count, exactly
+from portbar.device.tuning import MOST
 from portbar.errors import RecordError
 from portbar.records import cache
+from portbar.records.classes import exactly, within
 from portbar.records.files import find
 from portbar.records.reading import known_us_of, rows_of, us_of
 
@@ -136,8 +137,8 @@ def _between(below: float | None, above: float | None, part: float) -> Any:
 
 def _shape(value: Any) -> ShapeCosts:
     one = ShapeCosts(**value)
-    count(one.local_size, MOST, 1)
-    count(one.groups, MOST, 1)
+    for size in (one.local_size, one.groups):
+        within(1, MOST)(exactly(int, size))
     for name in _TIMES:
         us = getattr(one, name)
         if us is None and name not in {"barrier", "relaunch"}:

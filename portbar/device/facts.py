@@ -1,6 +1,6 @@
 """The facts that devices and platforms report about themselves, which can be written to JSON."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: `records.classes.readers` takes annotations as values.
 
 import hashlib
 import json
@@ -8,16 +8,16 @@ import os
 import platform as this_machine
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
+from portbar.device.emulation import emulator
 from portbar.errors import RecordError
+from portbar.records.classes import Rule, in_words, plain, readers, ruled
 from portbar.records.plain import plain_text
 
 if TYPE_CHECKING:
     import pyopencl as cl
-
-T = TypeVar("T")
 
 _SAME_ARCHITECTURE = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 
@@ -51,6 +51,13 @@ _LONGEST_LIST = 1 << 15
 _SCHEDULING_VARIABLES = ("OCLGRIND_NUM_THREADS", "LP_NUM_THREADS", "POCL_AFFINITY", "POCL_WORK_GROUP_METHOD")
 
 
+@ruled(
+    "facts",
+    description="The properties that the driver reports. More members may come; each is plain.",
+    maxProperties=200,
+    required=["name"],
+    additionalProperties=True,
+)
 @dataclass(frozen=True)
 class DeviceFacts:
     """The claims of a device and its platform.
@@ -87,6 +94,9 @@ class DeviceFacts:
     nvidia : dict of str to int
         compute_capability_major, compute_capability_minor, warp_size, registers_per_block, multiprocessors,
         kernel_exec_timeout, integrated_memory; None for other vendors.
+    emulator : str
+        What executes the instructions of a device that is the host's processor, such as `qemu-aarch64`; empty for the processor
+        itself, and where no emulator is known.
     """
 
     platform_name: str = ""
@@ -100,7 +110,7 @@ class DeviceFacts:
     opencl_c_versions: tuple[str, ...] = ()
     compute_units: int | None = None
     max_work_group_size: int | None = None
-    max_work_item_sizes: tuple[int, ...] | None = None
+    max_work_item_sizes: Annotated[tuple[int, ...], Rule(maxItems=16)] | None = None
     local_mem_size: int | None = None
     global_mem_size: int | None = None
     address_bits: int | None = None
@@ -114,7 +124,8 @@ class DeviceFacts:
     fp64: bool | None = None
     fp16: bool | None = None
     int64_atomics: bool | None = None
-    nvidia: Mapping[str, int | None] | None = field(default=None, hash=False)
+    nvidia: Annotated[Mapping[str, int | None], Rule(maxProperties=50)] | None = field(default=None, hash=False)
+    emulator: str = ""
 
     @property
     def compute_capability(self) -> int:
@@ -122,12 +133,18 @@ class DeviceFacts:
         nvidia = self.nvidia or {}
         return 10 * (nvidia.get("compute_capability_major") or 0) + (nvidia.get("compute_capability_minor") or 0)
 
+    @property
+    def is_host(self) -> bool:
+        """Whether the device is the host's processor, whose threads run its work-groups."""
+        return "CPU" in self.type
+
     def to_json(self) -> dict[str, Any]:
         """Return the facts as a JSON object."""
-        return {entry.name: _plain(getattr(self, entry.name)) for entry in fields(self)}
+        value: dict[str, Any] = plain(self)
+        return value
 
     @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> DeviceFacts:
+    def from_json(cls, record: Mapping[str, Any]) -> Self:
         """Return the facts that `to_json` wrote; unknown members are ignored, missing ones are None.
 
         `RecordError` if a member has an invalid type.
@@ -135,13 +152,13 @@ class DeviceFacts:
         if not isinstance(record, Mapping):
             raise RecordError(f"device facts must be a JSON object, not {type(record).__name__}")
         values: dict[str, Any] = {}
-        for entry in fields(cls):
-            if entry.name in record:
-                value = record[entry.name]
-                value = tuple(value) if isinstance(value, list) else value
-                if not _fits(str(entry.type), value):
-                    raise RecordError(f"device facts: {entry.name} must be {entry.type}, not {value!r}")
-                values[entry.name] = value
+        for name, read in readers(cls).items():
+            if name in record:
+                try:
+                    values[name] = read(record[name])
+                except (TypeError, ValueError):
+                    must = f"device facts: {name} must be {in_words(cls, name)}"
+                    raise RecordError(f"{must}, not {record[name]!r}") from None
         return cls(**values)
 
 
@@ -156,7 +173,7 @@ def architecture(machine: str | None) -> str:
     return _SAME_ARCHITECTURE.get(name, name)
 
 
-def facts(device: cl.Device) -> DeviceFacts:
+def facts(device: "cl.Device") -> DeviceFacts:
     """Return what a device reports. No answer of a driver raises: it costs the one fact."""
     listed = ask(device, "EXTENSIONS")
     extensions = tuple(sorted(set(plain_text(listed, _LONGEST_LIST).split())))
@@ -168,10 +185,11 @@ def facts(device: cl.Device) -> DeviceFacts:
     texts = {name: plain_text(ask(device, name.upper())) for name in ("name", "vendor", "version", "driver_version")}
     numbers = {name: _integer(ask(device, question)) for name, question in _NUMBERS.items()}
     as_reported: dict[str, Any] = {**texts, **numbers}
+    types = _names_of_bits(_integer(ask(device, "TYPE")) or 0, _TYPES)
     return replace(
         platform_facts(ask(device, "PLATFORM")),
         **as_reported,
-        type=_names_of_bits(_integer(ask(device, "TYPE")) or 0, _TYPES),
+        type=types,
         opencl_c_versions=_c_versions(ask(device, "OPENCL_C_ALL_VERSIONS"), ask(device, "OPENCL_C_VERSION")),
         max_work_item_sizes=tuple(int(size) for size in sizes) if isinstance(sizes, list) and sizes else None,
         extensions=extensions,
@@ -184,6 +202,7 @@ def facts(device: cl.Device) -> DeviceFacts:
         fp16=None if listed is None else "cl_khr_fp16" in extensions,
         int64_atomics=None if listed is None else long_atomics <= set(extensions),
         nvidia={key: _integer(ask(device, name)) for key, name in _NVIDIA.items()} if is_nvidia else None,
+        emulator=emulator() if "CPU" in types else "",
     )
 
 
@@ -213,12 +232,12 @@ def platform_title(facts: DeviceFacts) -> str:
 def device_key(facts: DeviceFacts) -> str:
     """Return a name for what was found out about a device, stable until its driver or its platform changes.
 
-    It is fit for a file name. It names this machine's kind of processor too: hosts of different kinds may share a home, and
-    with it the cache.
+    It is fit for a file name. It names this machine's kind of processor too, and any emulator: hosts of different
+    kinds may share a home, and with it the cache.
     """
     of_device = [facts.name, facts.driver_version, facts.platform_name, facts.platform_version, facts.compute_units]
     scheduling = [os.environ.get(name, "") for name in _SCHEDULING_VARIABLES]
-    identity = [*of_device, host_architecture(), scheduling]
+    identity = [*of_device, host_architecture(), scheduling, *filter(None, [facts.emulator])]
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:10]
     slug = re.sub(r"[^a-z0-9]+", "-", facts.name.lower()).strip("-")[:48].strip("-")
     return f"{slug or 'device'}-{digest}"
@@ -261,25 +280,3 @@ def _fp64(config: int | None, extensions: tuple[str, ...], features: tuple[str, 
     if config is None and not extensions:
         return None
     return bool(config) or "cl_khr_fp64" in extensions or "__opencl_c_fp64" in features
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, tuple):
-        return list(value)
-    return dict(value) if isinstance(value, Mapping) else value
-
-
-def _fits(annotation: str, value: object) -> bool:
-    """Tell whether a value read from JSON has the type that a field of `DeviceFacts` is annotated with."""
-    if annotation == "str":
-        return isinstance(value, str)
-    if value is None:
-        return annotation.endswith("None")
-    if annotation.startswith("tuple[str"):
-        return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
-    if annotation.startswith("tuple[int"):
-        return isinstance(value, tuple) and all(type(item) is int for item in value)
-    if annotation.startswith("Mapping"):
-        allowed = (int, type(None))
-        return isinstance(value, Mapping) and all(type(item) in allowed for item in value.values())
-    return type(value) is (bool if annotation.startswith("bool") else int)

@@ -1,19 +1,33 @@
 """The measurements of probes on one device: the data type shared by probe, cache, survey and strategy."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: `records.classes.readers` takes annotations as values.
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Final, Self, TypeAlias
 
-from portbar.device.tuning import ArrayTuning, WaitTuning, count, exactly
+from portbar.device.tuning import ArrayTuning, WaitTuning
 from portbar.errors import RecordError
-
-T = TypeVar("T")
+from portbar.records.classes import LEFT_OUT, Rule, Text, plain, readers, ruled, within
 
 #: Kind of the cache's entries with findings. The number goes up when probes measure something else than before.
-CACHE_KIND: Final = "findings-9"
+CACHE_KIND: Final = "findings-10"
+
+#: How the reasons begin for which a measurement is missing that a later probe may make.
+TIMED_OUT: Final = "timed out"
+NOT_BEGUN: Final = f"{TIMED_OUT} before it began"
+GIVEN_UP: Final = "too many child processes died"
+
+#: Kind of the measurements of one thing each, such as "feature fp64" -> the mapping of findings that they add to.
+MAPPINGS: Final = {
+    **dict.fromkeys(("level", "atomics", "feature", "host_call"), "builds"),
+    "progress": "progress",
+    "ordering": "ordering",
+}
+
+#: How findings in words begin that hold no finding.
+NO_FINDING: Final = ("unknown: ", "untested: ")
 
 #: Largest count that a finding may have: thirty times the work-groups of the largest GPU, and loops of 32-bit counters.
 _MOST_GROUPS: Final = 1 << 20
@@ -25,9 +39,37 @@ RATES: Final = (1e3, 2e10)
 #: How barrier algorithms are called.
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
-BarrierTable = tuple[tuple[int, int, str], ...]
+
+def _algorithm(name: str) -> str:
+    # Whether there is an algorithm of that name, and may be chosen by a table, is for who chooses.
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is not the name of a barrier algorithm")
+    return name
 
 
+def _rate(value: float) -> float:
+    least, most = RATES
+    if not least <= value <= most:
+        raise ValueError(f"{value!r} is not a rate from {least:g} to {most:g} per second")
+    return float(value)
+
+
+_Size: TypeAlias = Annotated[int, within(0, _MOST_GROUPS)]
+_Entry: TypeAlias = Annotated[
+    tuple[_Size, _Size, Annotated[str, _algorithm]],
+    # Older tables have no local sizes.
+    Rule(kind=tuple[int, str] | tuple[int, int, str]),
+]
+BarrierTable = Annotated[tuple[_Entry, ...], Rule(maxItems=1000)]
+
+
+@ruled(
+    "findings",
+    description="The measurements by which portbar's `choose` decides. More members may come.",
+    type=["object", "null"],
+    maxProperties=100,
+    additionalProperties=True,
+)
 @dataclass(frozen=True)
 class Findings:
     """Measured behaviour of one device with one driver. A value of None means "not measured", never "no".
@@ -36,7 +78,7 @@ class Findings:
     ----------
     builds : mapping of str to bool
         Compile probes: `CL1.2`, `CL2.0`, `CL3.0` for each `-cl-std`; `c11@CL2.0`, `c11@CL3.0`, `cl12`, `ptx` for each atomics
-        strategy; names of features (`sub_groups`, `fp64`, `x86_pause`, ...) for the rest.
+        strategy; names of features (`sub_groups`, `fp64`, `x86_pause`, `arm_pause`, ...) for the rest.
     ordering : mapping of str to str
         Atomics strategy -> `pass`, or the reason for a failure: whether every group saw data written before a barrier after it.
     litmus : mapping of str to str
@@ -58,86 +100,81 @@ class Findings:
     arrays : ArrayTuning or None
         Tuning of operations on arrays on this device.
     lost : mapping of str to str
-        Field with one value, such as `loop_limit` -> why its measurement did not complete, so its None means "unknown".
+        Measurement, such as `loop_limit` or `feature fp64` -> why it did not complete, so that its finding is unknown. Those in
+        `unmeasured` had too little time: a probe makes them again.
     source : str
         The source of the findings, in words.
     """
 
-    builds: Mapping[str, bool] = field(default_factory=dict)
+    builds: Annotated[Mapping[str, bool], Rule(maxProperties=500)] = field(default_factory=dict)
     ordering: Mapping[str, str] = field(default_factory=dict)
     litmus: Mapping[str, str] = field(default_factory=dict)
     progress: Mapping[str, str] = field(default_factory=dict)
-    groups_in_flight: int | None = None
-    loop_limit: int | None = None
-    polls_per_second: float | None = None
+    groups_in_flight: Annotated[int, within(1, _MOST_GROUPS)] | None = None
+    loop_limit: Annotated[int, within(0, _MOST_ITERATIONS)] | None = None
+    polls_per_second: Annotated[float, _rate, Rule(exclusiveMinimum=0, exclusiveMaximum=1e15)] | None = None
     barrier_table: BarrierTable = ()
-    tuning: WaitTuning | None = None
-    arrays: ArrayTuning | None = None
+    tuning: WaitTuning | None = field(default=None, metadata=LEFT_OUT)
+    arrays: ArrayTuning | None = field(default=None, metadata=LEFT_OUT)
     lost: Mapping[str, str] = field(default_factory=dict)
-    source: str = ""
+    source: Text = ""
 
     @property
     def loops_run_whole(self) -> bool:
         """Whether loops were seen to run to completion: no limit was found, and the measurement completed."""
         return self.loop_limit is None and "loop_limit" not in self.lost
 
+    @property
+    def unmeasured(self) -> tuple[str, ...]:
+        """The measurements of `lost` for which there was too little time."""
+        return tuple(name for name, why in self.lost.items() if why.startswith((TIMED_OUT, GIVEN_UP)))
+
+    def filled(self, earlier: Self) -> Self:
+        """These findings, with earlier ones of the same kind of device in place of those that there was too little time for."""
+        changes: dict[str, Any] = {}
+        lost = dict(self.lost)
+        for name in self.unmeasured:
+            kind, _, what = name.partition(" ")
+            field = MAPPINGS.get(kind, "") if what else kind
+            known = getattr(earlier, field, None)
+            known = known.get(what) if what and known is not None else known
+            if name in earlier.lost or (known is None and name != "loop_limit"):
+                continue
+            if isinstance(known, str) and known.startswith(NO_FINDING):
+                continue
+            changes[field] = {**changes.get(field, getattr(self, field)), what: known} if what else known
+            del lost[name]
+        return replace(self, **changes, lost=lost) if changes else self
+
     def to_json(self) -> dict[str, Any]:
         """Return a dict of JSON values, from which `from_json` makes an equal object."""
-        value = asdict(self)
-        value["barrier_table"] = [list(entry) for entry in self.barrier_table]
-        return {name: found for name, found in value.items() if found is not None or name not in ("tuning", "arrays")}
+        value: dict[str, Any] = plain(self)
+        return value
 
     @classmethod
-    def from_json(cls, value: Any) -> Findings:
+    def from_json(cls, value: Any) -> Self:
         """Return the findings that `to_json` wrote.
 
         `RecordError` if a field has the wrong type, or names something that this portbar does not have.
         """
         if not isinstance(value, dict):
             raise RecordError(f"findings must be an object of fields, not {type(value).__name__}")
-        unknown = set(value) - set(cls.__dataclass_fields__)
+        known = readers(cls)
+        unknown = set(value) - set(known)
         if unknown:
             raise RecordError(f"findings have an unknown field {min(unknown)!r}")
         try:
-            return cls(
-                builds=_by_name(bool, value, "builds"),
-                ordering=_by_name(str, value, "ordering"),
-                litmus=_by_name(str, value, "litmus"),
-                progress=_by_name(str, value, "progress"),
-                groups_in_flight=_optional_count(value.get("groups_in_flight"), _MOST_GROUPS, 1),
-                loop_limit=_optional_count(value.get("loop_limit"), _MOST_ITERATIONS),
-                polls_per_second=_optional_rate(value.get("polls_per_second")),
-                barrier_table=tuple(_table_entry(*entry) for entry in value.get("barrier_table", [])),
-                tuning=WaitTuning.from_json(value["tuning"]) if value.get("tuning") is not None else None,
-                arrays=ArrayTuning.from_json(value["arrays"]) if value.get("arrays") is not None else None,
-                lost=_by_name(str, value, "lost"),
-                source=exactly(str, value.get("source", "")),
-            )
-        except (TypeError, ValueError, AttributeError) as error:
+            return cls(**{name: known[name](_with_sizes(found, name)) for name, found in value.items()})
+        except (TypeError, ValueError) as error:
             raise RecordError(f"findings have a field of the wrong type or with an impossible value: {error}") from None
 
 
-def _by_name(kind: type[T], value: Any, field: str) -> dict[str, T]:
-    return {str(name): exactly(kind, found) for name, found in value.get(field, {}).items()}
+class UnmeasuredError(Exception):
+    """A measurement needs the finding of another one, which the text names, and for which there was too little time."""
 
 
-def _table_entry(*entry: Any) -> tuple[int, int, str]:
-    """Read an entry of a barrier table; older ones have no local size and were measured with few work-items."""
-    local_size, groups, name = entry if len(entry) == 3 else (1, *entry)
-    # Whether there is an algorithm of that name, and may be chosen by a table, is for who chooses.
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is not the name of a barrier algorithm")
-    return count(local_size, _MOST_GROUPS), count(groups, _MOST_GROUPS), name
-
-
-def _optional_count(value: Any, most: int, least: int = 0) -> int | None:
-    return None if value is None else count(value, most, least)
-
-
-def _optional_rate(value: Any) -> float | None:
-    if value is None:
-        return None
-    least, most = RATES
-    if type(value) not in (int, float) or not least <= value <= most:
-        raise ValueError(f"{value!r} is not a rate from {least:g} to {most:g} per second")
-    return float(value)
+def _with_sizes(value: Any, field: str) -> Any:
+    """Return a barrier table with local sizes; older ones have none and were measured with few work-items."""
+    if field != "barrier_table" or not isinstance(value, list):
+        return value
+    return [[1, *entry] if isinstance(entry, list) and len(entry) == 2 else entry for entry in value]

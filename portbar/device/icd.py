@@ -6,14 +6,9 @@ reads it.
 
 from __future__ import annotations
 
-import atexit
-import functools
 import hashlib
 import os
-import shutil
 import sys
-import tempfile
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from portbar.errors import DeviceError
-from portbar.records import cache
+from portbar.locks import Lock
+from portbar.records import cache, scratch
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -37,7 +33,7 @@ _NO_PLATFORM = (
     "OpenCL driver of your device"
 )
 
-_lock = threading.RLock()
+_lock = Lock()
 _loaded = False
 _left_out: frozenset[str] = frozenset()
 
@@ -276,15 +272,7 @@ def _vendors_folder(entries: dict[str, bytes]) -> Path:
         if base is not None:
             with suppress(OSError):
                 return _filled(base / name, entries)
-        return _filled(_own_folder() / name, entries)
-
-
-@functools.cache
-def _own_folder() -> Path:
-    """A folder of this process: a guessable name in a shared folder would let others choose what we load."""
-    own = Path(tempfile.mkdtemp(prefix="portbar-"))
-    atexit.register(shutil.rmtree, own, ignore_errors=True)
-    return own
+        return _filled(scratch.own_folder() / name, entries)
 
 
 def _filled(folder: Path, entries: dict[str, bytes]) -> Path:

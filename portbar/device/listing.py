@@ -22,6 +22,9 @@ from portbar.records.plain import plain_text
 #: Seconds that all drivers together may take to load and to answer: some wake a device up first.
 LIMIT_S: Final = 20.0
 
+#: How many times as long they may take where processes start slowly.
+_MOST_TIMES: Final = 10
+
 _TASK: Final = "portbar.device.listing:list_task"
 
 
@@ -38,6 +41,8 @@ class FaultyDriver:
     @property
     def remedy(self) -> str:
         """The remedy."""
+        if self.reason.startswith(child.NO_ANSWER):
+            return f"try again when the machine is less busy; if the driver hangs again, remove it, or move {self.file} away"
         return f"update or remove the driver, or move {self.file} away"
 
     def to_json(self) -> dict[str, str]:
@@ -65,9 +70,9 @@ def look(limit: float = LIMIT_S, say: Callable[[str], None] | None = None) -> Li
     """List devices; find and report a driver that hangs or aborts meanwhile, and load it no more.
 
     It is left out by this process, unless that has listed platforms before, and by all children. Drivers count as hanging
-    after `limit` seconds. `say` is called with a sentence where the search for a faulty driver makes this take longer.
-    `DeviceError` if the loader fails without any ICD file, too, or in different ways from one time to the next. `ImportError`
-    if PyOpenCL cannot be imported.
+    after `limit` seconds, or longer where processes start slowly. `say` is called with a sentence where the search for a faulty
+    driver makes this take longer. `DeviceError` if the loader fails without any ICD file, too, or in different ways from one
+    time to the next. `ImportError` if PyOpenCL cannot be imported.
     """
     listing, reason = _try({}, limit)
     if listing is not None:
@@ -113,7 +118,7 @@ def _try_with(files: Sequence[VendorFile], limit: float) -> tuple[Listing | None
 
 def _try(variables: dict[str, str], limit: float) -> tuple[Listing | None, str]:
     """List in a child; the listing, or None and what happened. It raises errors that no driver causes."""
-    result = child.run_task(_TASK, {}, timeout=limit, env=variables)
+    result = child.run_task(_TASK, {}, timeout=limit, at_most=_MOST_TIMES * limit, env=variables)
     doing = f" while {result.progress[-1]['doing']}" if result.progress else ""
     if result.status == "error":
         raise RuntimeError(result.message)

@@ -68,7 +68,7 @@ def _family(facts: DeviceFacts) -> tuple[Any, ...]:
 
     A GPU is its name. CPU runtimes put the host's processor in the name, so there the platform and its release count.
     """
-    if "CPU" in facts.type:
+    if facts.is_host:
         release = version_numbers(facts.driver_version) or version_numbers(facts.platform_version)
         return ("cpu", facts.platform_name, release[:2])
     return ("device", facts.platform_name, facts.name)
@@ -84,7 +84,7 @@ def neighbour(facts: DeviceFacts) -> tuple[str, DeviceFacts, Findings] | None:
     Similar means the nearest compute capability, then number of compute units, then driver. Such a record lends numbers that
     cost or save time, nothing that decides what is correct.
     """
-    if "CPU" in facts.type:
+    if facts.is_host:
         return None
     mine = version_numbers(facts.driver_version)
     alike = [
@@ -97,7 +97,7 @@ def neighbour(facts: DeviceFacts) -> tuple[str, DeviceFacts, Findings] | None:
             findings,
         )
         for name, other, _, findings in _records()
-        if other.platform_name == facts.platform_name and "CPU" not in other.type and findings.tuning is not None
+        if other.platform_name == facts.platform_name and not other.is_host and findings.tuning is not None
     ]
     best = min(alike, key=lambda entry: entry[:4], default=None)
     return None if best is None else best[3:]
@@ -119,6 +119,11 @@ def builds_alike(facts: DeviceFacts) -> Mapping[str, bool]:
     return max(known, key=lambda entry: entry[0], default=((), {}))[1]
 
 
+def without_counts(findings: Findings) -> Findings:
+    """Findings for a device with another number of compute units: without those that depend on it."""
+    return replace(findings, groups_in_flight=None, barrier_table=())
+
+
 def record_named(source: str) -> str:
     """Return the record of the matrix that is named in a source of findings; empty if there is none."""
     found = re.search(rf"{re.escape(SOURCE)}[^\s;]+", source)
@@ -130,17 +135,18 @@ def nearest(facts: DeviceFacts, host: str | None = None) -> Findings | None:
 
     Counts that depend on the machine (work-groups in flight) are kept only where the number of compute units agrees. A
     device that is the host's processor gets findings from the same architecture only: x86 keeps stores in order, and so
-    passes tests that another architecture fails. Unless both architectures are known, no verdict on memory order is lent.
+    passes tests that another architecture fails. An emulated processor and a real one lend each other nothing. Unless both
+    architectures are known, no verdict on memory order is lent.
     `host` is the host's architecture, by default this machine's.
     """
     host = host_architecture() if host is None else architecture(host)
-    on_host = "CPU" in facts.type
+    on_host = facts.is_host
     mine = version_numbers(facts.driver_version)
     family = _family(facts)
     best: tuple[tuple[bool, tuple[int, ...]], Known] | None = None
     for known in _records():
         _, other, kind, _ = known
-        if _family(other) != family or (on_host and kind and host and kind != host):
+        if _family(other) != family or other.emulator != facts.emulator or (on_host and kind and host and kind != host):
             continue
         # A record that is known to be from this architecture comes before any that may be.
         distance = (on_host and not kind, _distance(mine, version_numbers(other.driver_version)))
@@ -151,10 +157,6 @@ def nearest(facts: DeviceFacts, host: str | None = None) -> Findings | None:
     name, other, kind, findings = best[1]
     if on_host and not (kind and host):
         findings = replace(findings, ordering={}, litmus={})
-    same_size = other.compute_units == facts.compute_units
-    return replace(
-        findings,
-        groups_in_flight=findings.groups_in_flight if same_size else None,
-        barrier_table=findings.barrier_table if same_size else (),
-        source=f"{SOURCE}{name} (never probed on this machine)",
-    )
+    if other.compute_units != facts.compute_units:
+        findings = without_counts(findings)
+    return replace(findings, source=f"{SOURCE}{name} (never probed on this machine)")

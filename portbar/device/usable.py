@@ -7,6 +7,7 @@ what a working device can do.
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from portbar.device import child, icd, quirks
+from portbar.device import causes, child, icd, quirks
 from portbar.device.addresses import DeviceAddress, address_of
 from portbar.device.facts import DeviceFacts, device_key, facts
 from portbar.device.quirks.entry import KERNELS_TASK, Kernel
@@ -24,8 +25,17 @@ from portbar.records.plain import plain_text
 if TYPE_CHECKING:
     import pyopencl as cl
 
+# For the child process, its start included; more where processes start slowly.
+_LIMIT_S = 20.0
+_MOST_LIMIT_S = 200.0
+
 # A fault may be mended, or come from a busy machine, without any version changing: believe it only so long.
 _KEEP_FAILURE_S = 3600.0
+
+_MORE_TIME = (
+    "try again when the machine is less busy, or give it more time by `portbar survey --timeout SECONDS`; if it never ends, "
+    "the driver hangs: choose another device"
+)
 
 _AT_A_TIME = 2
 
@@ -54,6 +64,8 @@ class Usability:
     remedy: str
     #: How long the check took when it was made.
     seconds: float
+    #: Whether the check came to its end; if not, it is unknown whether the device works.
+    measured: bool = True
 
 
 @dataclass(frozen=True)
@@ -64,24 +76,36 @@ class EmptyPlatform:
     version: str
     reason: str
     remedy: str
-    #: Whether anything is lost by it.
+    #: Whether something is wrong: it is not, where nothing is lost or the platform waits to be switched on.
     is_fault: bool = True
 
 
-def check(device: DeviceAddress | cl.Device, timeout: float = 20, *, refresh: bool = False) -> Usability:
+def check(
+    device: DeviceAddress | cl.Device,
+    timeout: float | None = None,
+    *,
+    at_most: float | None = None,
+    refresh: bool = False,
+) -> Usability:
     """Tell whether a device works, from the cache if it was checked before with this driver and this portbar.
 
-    No kernel runs on it in this process. `timeout` is in seconds for the child process, its start included. With `refresh`,
-    check again even if the answer is known; a failure is believed for an hour in any case. `DeviceError` if the address leads
-    to no device.
+    No kernel runs on it in this process. `timeout` is in seconds for the child process, its start included; where that starts
+    slowly it gets more, up to `at_most`. A check that takes longer leaves it unknown whether the device works, and the next
+    call checks again. With `refresh`, check again even if the answer is known; a failure is believed for an hour in any case.
+    `DeviceError` if the address leads to no device.
     """
     address = device if isinstance(device, DeviceAddress) else address_of(device)
     reported = facts(address.resolve() if isinstance(device, DeviceAddress) else device)
-    return _check(address, reported, timeout, refresh=refresh)
+    return _check(address, reported, _limits(timeout, at_most), refresh=refresh)
+
+
+def recalled(reported: DeviceFacts) -> Usability | None:
+    """Return the verdict of an earlier check that still counts, or None; this starts no process."""
+    return _recall(device_key(reported))
 
 
 def check_listed(
-    known: Sequence[tuple[DeviceAddress, DeviceFacts]], timeout: float = 20, *, refresh: bool = False
+    known: Sequence[tuple[DeviceAddress, DeviceFacts]], timeout: float | None = None, *, refresh: bool = False
 ) -> list[tuple[DeviceAddress, Usability]]:
     """Check devices that were listed before, two at a time, and return them in this order.
 
@@ -90,7 +114,7 @@ def check_listed(
     stop = threading.Event()
 
     def one(entry: tuple[DeviceAddress, DeviceFacts]) -> Usability:
-        return _check(entry[0], entry[1], timeout, refresh=refresh, stop=stop)
+        return _check(entry[0], entry[1], _limits(timeout), refresh=refresh, stop=stop)
 
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
         try:
@@ -108,7 +132,7 @@ def with_alternative(verdict: Usability, checked: Sequence[tuple[DeviceAddress, 
         return verdict
     for address, other, known in checked:
         # A simulator calls itself CPU and GPU at once.
-        if known.usable and "CPU" in other.type and "GPU" not in other.type and quirks.loop_limit(other, None) is None:
+        if known.usable and other.is_host and "GPU" not in other.type and quirks.loop_limit(other, None) is None:
             where = f"{address.platform_index}:{address.device_index} {other.name} ({other.platform_name})"
             return replace(verdict, remedy=f"use {where} instead, which works and runs on the same processor")
     hiding = icd.hiding_variable(os.environ)
@@ -123,13 +147,27 @@ def explain_empty(reported: DeviceFacts) -> EmptyPlatform:
         reported.platform_version,
         explained[0].fault if explained else f"the platform {quirks.NO_DEVICES}",
         explained[0].workaround if explained else "check its hardware and its kernel driver",
-        not explained or explained[0].effect != quirks.NOTHING_LOST,
+        not explained or explained[0].effect not in {quirks.NOTHING_LOST, quirks.SWITCHED_OFF},
     )
 
 
+def _limits(timeout: float | None, at_most: float | None = None) -> tuple[float, float]:
+    """The seconds of a child process, and of one on a slow machine; a caller's limit is kept."""
+    if timeout is None:
+        return _LIMIT_S, _MOST_LIMIT_S if at_most is None else at_most
+    return timeout, timeout if at_most is None else at_most
+
+
 def _check(
-    address: DeviceAddress, reported: DeviceFacts, timeout: float, *, refresh: bool, stop: threading.Event | None = None
+    address: DeviceAddress,
+    reported: DeviceFacts,
+    limits: tuple[float, float],
+    *,
+    refresh: bool,
+    stop: threading.Event | None = None,
 ) -> Usability:
+    if (unused := quirks.with_effect(quirks.NOT_USED, reported)) is not None:
+        return Usability(False, f"portbar does not use it: {unused.fault}", unused.workaround, 0.0)
     key = device_key(reported)
     known = None if refresh else _recall(key)
     if known is not None:
@@ -139,17 +177,22 @@ def _check(
     result = child.run_task(
         KERNELS_TASK,
         {"address": address.to_json(), "kernels": [asdict(kernel)]},
-        timeout=timeout,
+        timeout=limits[0],
+        at_most=limits[1],
         env=child.NO_CACHE,
         stop=stop,
     )
     verdict = _judge(reported, result, size)
-    cache.store("usable", key, {**asdict(verdict), "checked": time.time()})
+    if not verdict.measured:
+        return verdict
+    kept = {name: value for name, value in asdict(verdict).items() if name != "measured"}
+    cache.store("usable", key, {**kept, "checked": time.time()})
     return verdict
 
 
 def _judge(reported: DeviceFacts, result: child.ChildResult, size: int) -> Usability:
     log = result.message
+    known = quirks.explanation(reported, log)
     if result.status == "ok":
         wrong = sum(found != right for found, right in zip(result.value, expected(size), strict=True))
         if not wrong:
@@ -159,9 +202,14 @@ def _judge(reported: DeviceFacts, result: child.ChildResult, size: int) -> Usabi
     elif result.status == "error":
         stage = "compiling" if "BUILD_PROGRAM_FAILURE" in log else "running"
         reason = f"the probe kernel failed: {stage}: {_gist(log)}"
+    elif result.status == "timeout":
+        unknown = f"it is unknown whether it works: the probe kernel gave {log}"
+        return Usability(False, unknown, quirks.remedy(reported, log) or _MORE_TIME, result.seconds, measured=False)
+    elif known is not None:
+        reason = f"the probe kernel failed: {known.fault}: {_gist(log, known.symptom)}"
     else:
         reason = f"the child process that runs the probe kernel failed: {log}"
-    remedy = quirks.remedy(reported, log) or "update the driver, or choose another device"
+    remedy = known.workaround if known is not None else causes.remedy(log) or causes.UPDATE
     return Usability(False, reason, remedy, result.seconds)
 
 
@@ -171,10 +219,10 @@ def expected(size: int) -> list[int]:
     return [mirror[i] ^ mirror[(i + 1) % size] >> 2 for mirror in mirrors for i in range(size)]
 
 
-def _gist(log: str) -> str:
-    """Return the line of a build log that says what is wrong."""
+def _gist(log: str, symptom: str = "error") -> str:
+    """Return the line of a log that says what is wrong."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    telling = [line for line in lines if "error" in line.lower() and "BUILD_PROGRAM_FAILURE" not in line]
+    telling = [line for line in lines if re.search(f"(?i){symptom}", line) and "BUILD_PROGRAM_FAILURE" not in line]
     return plain_text((telling or lines or ["no message"])[0], 300)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,15 +16,27 @@ from portbar.choices.timing import shortened
 from portbar.errors import LaunchError
 from portbar.launching.compiled import CompiledKernel
 from portbar.launching.launch import Launch
-from portbar.launching.parameters import SCALARS, Parameter
+from portbar.launching.parameters import SCALARS, KernelParameter, scalar_of
+from portbar.launching.queues import awaited, hides_failures
 from portbar.records.plain import amount
 
 _CONTEXT: Final = cl.mem_info.CONTEXT
 
-#: The attribute of memory objects in which the handle of their context is noted: asking the driver makes an object each time.
-CONTEXT_MARK: Final = "_portbar_context"
+#: The remedy for strides: PyOpenCL copies no such array.
+CONTIGUOUS: Final = (
+    "gather its elements by pyopencl.array.take(whole, indices), or slice it on the host, by numpy.ascontiguousarray before "
+    "to_device"
+)
 
-_OBJECT: Final = re.compile(r"\b(?P<kind>image|sampler)\w*_t\b")
+#: The attributes of memory objects in which the handle of their context is noted: asking the driver makes an object each
+#: time. A pointer takes memory with the first one, an image or a pipe memory with the second.
+CONTEXT_MARK: Final = "_portbar_context"
+OBJECT_MARK: Final = "_portbar_object_context"
+
+_OBJECT: Final = re.compile(r"\b(?:(?P<kind>image|sampler)\w*_t\b|(?P<pipe>pipe) )")
+
+#: Types of memory objects; all others are images.
+_OBJECT_KINDS: Final[dict[Any, str]] = {cl.mem_object_type.BUFFER: "buffer", cl.mem_object_type.PIPE: "pipe"}
 
 #: The types that PyOpenCL passes to a pointer into global or constant memory.
 _MEMORY: Final = (cl.MemoryObjectHolder, cl.SVMPointer, pyopencl.array.Array)
@@ -39,11 +51,8 @@ class Signature:
     memories: tuple[int, ...]
     #: Places that may hold a pointer to shared virtual memory, which an array may lie in, too.
     pointers: tuple[int, ...]
-
-    @property
-    def is_simple(self) -> bool:
-        """Whether all arguments are buffers and scalars, so that their types and the sizes determine the plan."""
-        return not (self.arrays or self.locals or self.pointers)
+    #: Whether all arguments are buffers and scalars, so that their types and the sizes determine the plan.
+    is_simple: bool
 
 
 def signature_of(args: Sequence[Any]) -> Signature:
@@ -53,15 +62,16 @@ def signature_of(args: Sequence[Any]) -> Signature:
         return tuple(index for index, argument in enumerate(args) if isinstance(argument, types))
 
     array = pyopencl.array.Array
-    return Signature(
-        places(array), places(cl.LocalMemory), places(cl.MemoryObjectHolder, array), places(cl.SVMPointer, array)
-    )
+    arrays, in_local, pointers = places(array), places(cl.LocalMemory), places(cl.SVMPointer, array)
+    simple = not (arrays or in_local or pointers)
+    return Signature(arrays, in_local, places(cl.MemoryObjectHolder, array), pointers, simple)
 
 
-def _problem(parameter: Parameter, argument: Any) -> str | None:
+def _problem(parameter: KernelParameter, argument: Any) -> str | None:
     """Why `argument` cannot be passed to `parameter`, None when it can."""
     kind, type_name = parameter.kind, parameter.type_name
-    given = "is None" if argument is None else f"is a {type(argument).__name__}"
+    name = type(argument).__name__
+    given = "is None" if argument is None else f"is {'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
     if kind == "local":
         fits = isinstance(argument, cl.LocalMemory)
         return None if fits else "must be pyopencl.LocalMemory(bytes), because the parameter is in local memory"
@@ -69,7 +79,7 @@ def _problem(parameter: Parameter, argument: Any) -> str | None:
         if isinstance(argument, np.ndarray):
             return "is a NumPy array in the host's memory: copy it to the device first (pyopencl.array.to_device)"
         # None is a null pointer. A driver may end the process over anything else: the effect ARGUMENTS_UNCHECKED.
-        if argument is None or (isinstance(argument, _MEMORY) and not isinstance(argument, cl.Image)):
+        if argument is None or (isinstance(argument, _MEMORY) and _object_kind(argument) in {"", "buffer"}):
             return None
         return (
             f"{given}, the parameter is the pointer {type_name}: pass a pyopencl.Buffer, a pyopencl.array.Array or shared "
@@ -77,19 +87,36 @@ def _problem(parameter: Parameter, argument: Any) -> str | None:
         )
     found = _OBJECT.search(type_name)
     if found is not None:
-        wanted, name = (cl.Sampler, "Sampler") if found["kind"] == "sampler" else (cl.MemoryObjectHolder, "Image")
-        fits = isinstance(argument, wanted) and not isinstance(argument, cl.Buffer)
-        return None if fits else f"{given}, the parameter is the {type_name}: pass a pyopencl.{name}"
-    allowed = [SCALARS[name] for name in parameter.scalars or (type_name,) if name in SCALARS]
+        wanted = found["kind"] or found["pipe"]
+        fits = isinstance(argument, cl.Sampler) if wanted == "sampler" else _object_kind(argument) == wanted
+        return None if fits else f"{given}, the parameter is the {type_name}: pass a pyopencl.{wanted.capitalize()}"
     if isinstance(argument, np.generic):
-        if not allowed or argument.dtype in allowed:
+        wanted = SCALARS.get(parameter.scalar or type_name)
+        if wanted is None or argument.dtype == wanted:
             return None
-        types = " or ".join(f"np.{dtype}(...)" for dtype in allowed)
-        return f"has NumPy type {argument.dtype}, the parameter is {type_name}: pass {types}"
+        return f"has NumPy type {argument.dtype}, the parameter is {type_name}: pass np.{wanted}(...)"
+    if kind == "scalar" and isinstance(argument, pyopencl.array.Array):
+        return (
+            f"is an array in the device's memory, the parameter is {type_name}: declare a pointer, global const {type_name} *, "
+            "or pass array.get()[()], which waits for it"
+        )
     if isinstance(argument, bool | int | float | complex):
         remedy = f": pass np.{parameter.dtype}({argument!r})" if kind == "scalar" else f"; the parameter is {type_name}"
         return f"is a Python {type(argument).__name__}, which has no fixed size{remedy}"
     return f"{given}, the parameter is {type_name}: pass np.{parameter.dtype}(...)" if kind == "scalar" else None
+
+
+def _object_kind(argument: Any) -> str:
+    """``buffer``, ``image`` or ``pipe``; empty for an argument that is not a memory object."""
+    if not isinstance(argument, cl.MemoryObjectHolder):
+        return ""
+    kind: Any = argument.get_info(cl.mem_info.TYPE)
+    return _OBJECT_KINDS.get(kind, "image")
+
+
+def as_scalar(argument: Any) -> Any:
+    """An argument, as a NumPy scalar if it is an array of shape ``()`` in the host's memory."""
+    return argument[()] if isinstance(argument, np.ndarray) and argument.ndim == 0 else argument
 
 
 def check_arguments(kernel: CompiledKernel, args: Sequence[Any]) -> None:
@@ -101,10 +128,16 @@ def check_arguments(kernel: CompiledKernel, args: Sequence[Any]) -> None:
             f"kernel {kernel.name!r} takes {amount(kernel.count, 'argument')}{names}, {len(args)} given; "
             "portbar fills in PORTBAR_GRID_PARAM itself"
         )
-    for index, parameter in enumerate(parameters or ()):
-        problem = _problem(parameter, args[index])
-        if problem is not None:
-            raise LaunchError(f"argument {index} ({parameter.name!r}) of kernel {kernel.name!r} {problem}")
+    for index in range(len(parameters or ())):
+        _check(kernel, index, args[index])
+
+
+def _check(kernel: CompiledKernel, index: int, argument: Any) -> None:
+    """Check an argument of a kernel whose parameters are known."""
+    parameter = (kernel.parameters or ())[index]
+    problem = _problem(parameter, argument)
+    if problem is not None:
+        raise LaunchError(f"argument {index} ({parameter.name!r}) of kernel {kernel.name!r} {problem}")
 
 
 def without_arrays(kernel: CompiledKernel, signature: Signature, args: Sequence[Any]) -> tuple[Any, ...]:
@@ -112,6 +145,8 @@ def without_arrays(kernel: CompiledKernel, signature: Signature, args: Sequence[
     bare = list(args)
     for index in signature.arrays:
         array = args[index]
+        if (index, array.dtype) not in kernel.fitting:
+            _check_elements(kernel, index, array.dtype)
         name = "" if kernel.parameters is None else f" ({kernel.parameters[index].name!r})"
         where = f"argument {index}{name} of kernel {kernel.name!r} is an array that"
         if array.offset:
@@ -120,9 +155,19 @@ def without_arrays(kernel: CompiledKernel, signature: Signature, args: Sequence[
                 "an argument of its own"
             )
         if not array.flags.forc:
-            raise LaunchError(f"{where} is not contiguous; pass array.copy()")
+            raise LaunchError(f"{where} has strides {array.strides} and is not contiguous: {CONTIGUOUS}")
         bare[index] = array.base_data
     return tuple(bare)
+
+
+def _check_elements(kernel: CompiledKernel, index: int, dtype: np.dtype[Any]) -> None:
+    """Check the type of an array's elements, and note it where it fits."""
+    if kernel.parameters is not None:
+        parameter = kernel.parameters[index]
+        problem = misfit(parameter, dtype)
+        if problem is not None:
+            raise LaunchError(f"argument {index} ({parameter.name!r}) of kernel {kernel.name!r} {problem}")
+    kernel.fitting.add((index, dtype))
 
 
 def check_exclusive(kernel: CompiledKernel, args: Sequence[Any]) -> None:
@@ -137,29 +182,97 @@ def check_exclusive(kernel: CompiledKernel, args: Sequence[Any]) -> None:
             )
 
 
-def check_memory_contexts(kernel: str, context: cl.Context, places: Sequence[int], args: Sequence[Any]) -> None:
-    """Check that the buffers at these places belong to the program's context; some drivers take any.
+def check_memory(kernel: CompiledKernel, places: Sequence[int], args: Sequence[Any]) -> None:
+    """Check that the memory objects at these places are of the right kind and of the program's context; some drivers take any.
 
     Empty arrays have no memory, and shared virtual memory does not expose its context: both pass.
     """
+    context = kernel.program.context
     handle = context.int_ptr
     for index in places:
         memory = args[index]
-        if not isinstance(memory, cl.MemoryObjectHolder) or getattr(memory, CONTEXT_MARK, None) == handle:
+        if not isinstance(memory, cl.MemoryObjectHolder):
             continue
-        if memory.get_info(_CONTEXT) != context:
+        known = kernel.parameters
+        mark = OBJECT_MARK if known is not None and known[index].kind == "other" else CONTEXT_MARK
+        if getattr(memory, mark, None) == handle:
+            continue
+        try:
+            if known is not None:
+                _check(kernel, index, memory)
+            is_own = memory.get_info(_CONTEXT) == context
+        except cl.Error as error:
             raise LaunchError(
-                f"argument {index} of kernel {kernel!r} is a buffer of another context; allocate it in the program's context"
+                f"argument {index} of kernel {kernel.name!r} is a memory object that the driver no longer knows ({error}): "
+                "it or its context was released; allocate it in the program's context"
+            ) from error
+        if not is_own:
+            raise LaunchError(
+                f"argument {index} of kernel {kernel.name!r} is a memory object of another context; allocate it in the "
+                "program's context"
             )
         with suppress(AttributeError):
-            # An object never changes its context, and ends with its mark.
-            setattr(memory, CONTEXT_MARK, handle)
+            # An object never changes its context nor its kind, and ends with its mark.
+            setattr(memory, mark, handle)
+
+
+#: The arguments of one launch as the driver gets them, with the memory of arrays in their place; the types of the caller's,
+#: with NumPy scalars for arrays of shape ``()``; what such ones need; the events to wait for; and the arrays, by their places.
+Taken = tuple[tuple[Any, ...], tuple[type, ...], Signature, list[cl.Event] | None, Mapping[int, pyopencl.array.Array]]
+
+
+class Arguments:
+    """Checks the arguments of one kernel's launches, and keeps what it found for each list of their types."""
+
+    def __init__(self, kernel: CompiledKernel) -> None:
+        self._kernel = kernel
+        self._signatures: dict[tuple[type, ...], Signature] = {}
+        self._failures_hidden = any(map(hides_failures, kernel.program.devices))
+
+    def take(self, queue: Any, args: tuple[Any, ...], wait_for: Any) -> Taken:
+        """Check all that a caller passes to a launch but its sizes."""
+        check_queue(queue)
+        kernel = self._kernel
+        types = tuple(map(type, args))
+        if np.ndarray in types:
+            args = tuple(map(as_scalar, args))
+            types = tuple(map(type, args))
+        signature = self._signatures.get(types)
+        if signature is None:
+            signature = self.signature(types, args)
+        if wait_for is not None:
+            wait_for = events_of(f"kernel {kernel.name!r}", wait_for)
+        arrays: dict[int, pyopencl.array.Array] = {}
+        if signature.arrays:
+            arrays = {place: args[place] for place in signature.arrays}
+            args = without_arrays(kernel, signature, args)
+        if kernel.exclusive:
+            check_exclusive(kernel, args)
+        if wait_for or arrays:
+            wait_for = awaited(f"kernel {kernel.name!r}", wait_for, arrays, hidden=self._failures_hidden)
+        check_memory(kernel, signature.memories, args)
+        return args, types, signature, wait_for, arrays
+
+    def signature(self, types: tuple[type, ...], args: Sequence[Any]) -> Signature:
+        """Check arguments, and return what such ones need at each launch."""
+        check_arguments(self._kernel, args)
+        signature = signature_of(args)
+        if self._kernel.parameters is not None:
+            self._signatures[types] = signature
+        return signature
 
 
 def check_local_memory(kernel: CompiledKernel, device: cl.Device, sizes: Sequence[int]) -> None:
     """Check that `LocalMemory` arguments fit a device, over which a driver may end the process (ARGUMENTS_UNCHECKED)."""
     if not sizes:
         return
+    if 0 in sizes:
+        places = [index for index, parameter in enumerate(kernel.parameters or ()) if parameter.kind == "local"]
+        where = f"argument {places[sizes.index(0)]}" if len(places) == len(sizes) else "an argument"
+        raise LaunchError(
+            f"{where} of kernel {kernel.name!r} is LocalMemory(0), which no driver takes: pass a pyopencl.LocalMemory of at "
+            "least 1 byte"
+        )
     # Of a new kernel object: some drivers count arguments that are set as the kernel's own memory.
     own = own_local_bytes(cl.Kernel(kernel.program.built(device), kernel.name), device)
     if own + sum(sizes) > device.local_mem_size:
@@ -178,13 +291,6 @@ def check_queue(queue: Any) -> None:
     """Check that the first argument of a launch is a queue."""
     if not isinstance(queue, cl.CommandQueue):
         raise LaunchError(f"the first argument must be a pyopencl.CommandQueue, not {type(queue).__name__}")
-
-
-def check_context(kernel: CompiledKernel, queue: cl.CommandQueue) -> None:
-    """Check that a queue belongs to the program's context, and its device to the program."""
-    kernel.program.strategy(queue.device)  # refuses a device that the program was not built for
-    if queue.context != kernel.program.context:
-        raise LaunchError(f"kernel {kernel.name!r}: the queue belongs to another context than the program")
 
 
 def events_of(caller: str, wait_for: Any) -> list[cl.Event]:
@@ -218,3 +324,52 @@ def dummy_arguments(kernel: CompiledKernel) -> tuple[Any, ...]:
                 f"({parameter.type_name}): pass the kernel's arguments after the local size"
             )
     return tuple(made)
+
+
+#: Kinds of NumPy types whose values are whole numbers, or count as such in memory.
+_WHOLE: Final = "biuMm"
+#: Those that OpenCL C has no other name for than these types or their parts.
+_KNOWN: Final = f"{_WHOLE}fc"
+
+
+def misfit(parameter: KernelParameter, dtype: np.dtype[Any]) -> str | None:
+    """Why an array of a type cannot be passed for a pointer; None where it can, or nothing is known.
+
+    Signed and unsigned integers of one size may stand for each other, and an array of scalars for one of vectors, complex
+    numbers or structures of them. Pointers to bytes take all arrays.
+    """
+    name = parameter.scalar or scalar_of(parameter.type_name)
+    if name is None or any(_fits(part, SCALARS[name]) for part in _parts(dtype)):
+        return None
+    return (
+        f"is an array of {_shown(dtype)}, the parameter is the pointer {parameter.type_name}: pass an array of "
+        f"{SCALARS[name]}, or "
+        "array.data to pass its bytes as they are"
+    )
+
+
+def _parts(dtype: np.dtype[Any]) -> Iterator[np.dtype[Any]]:
+    """The scalars that an element consists of."""
+    if dtype.subdtype is not None:
+        yield from _parts(dtype.subdtype[0])
+    elif dtype.fields is not None:
+        for name in dtype.names or ():
+            yield from _parts(dtype.fields[name][0])
+    elif dtype.kind == "c":
+        yield np.dtype(f"f{dtype.itemsize // 2}").newbyteorder(dtype.byteorder)
+    else:
+        yield dtype
+
+
+def _fits(part: np.dtype[Any], scalar: np.dtype[Any]) -> bool:
+    if scalar.itemsize == 1 or part.kind not in _KNOWN:
+        return True
+    same_kind = (part.kind in _WHOLE) == (scalar.kind in _WHOLE)
+    return same_kind and part.itemsize == scalar.itemsize and part.isnative
+
+
+def _shown(dtype: np.dtype[Any]) -> str:
+    """A type in a message; structures may be long."""
+    if dtype.fields is not None:
+        return "structures of " + ", ".join(dict.fromkeys(str(part) for part in _parts(dtype)))
+    return str(dtype)

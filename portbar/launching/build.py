@@ -1,123 +1,35 @@
-"""Compiles rendered source for one device, and turns a driver's refusal into an error that one can act on."""
+"""Compiles rendered source for one device, and turns a driver's refusal into an error that one can act on.
+
+Where the driver itself keeps no binaries, a program may be one that an earlier process compiled.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
 import importlib
 import os
 import re
-import tempfile
+import shutil
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import pyopencl as cl
 
 from portbar.device import quirks
 from portbar.device.facts import facts
 from portbar.errors import BuildError
-from portbar.primitives.headers import header_names
+from portbar.launching.parameters import Argument, arguments_of
 from portbar.primitives.strategy import Strategy
-from portbar.rendering.source import without_comments
+from portbar.reading.words import reads_files
+from portbar.records import remembered, scratch
 
 _ARGUMENT_INFO: Final = "-cl-kernel-arg-info"
-_LINE: Final = re.compile(r'#line (?P<number>\d+) "(?P<name>[^"]*)"')
-
-#: Pattern in a build log -> what the author most likely did, and the remedy.
-_HINTS: Final = (
-    (
-        r"undeclared.*portbar_grid_param|portbar_grid_param.*undeclared",
-        "a grid is used in a kernel without PORTBAR_GRID_PARAM: make it the kernel's first parameter",
-    ),
-    (
-        r"redefinition of '?portbar_entered_once",
-        "PORTBAR_ENTER is used twice in one kernel: use it once, as the first statement",
-    ),
-    (
-        r"non-kernel function variable[^\n]*local address space",
-        "PORTBAR_ENTER and local variables belong into kernels: pass functions the grid, as private portbar_grid *grid",
-    ),
-    (
-        (
-            r"portbar/\w+\.h:\d+:\d+ <Spelling=(?!portbar/|/)"
-            r"|portbar/\w+\.h:\d+:\d+: error:(?:(?!: error:)[\s\S])*?\n(?!portbar/|/)[^\n]*: note: expanded from macro"
-        ),
-        "a macro that you define changes portbar's headers: include them before you define it, or rename it",
-    ),
-    (
-        (
-            r"undeclared (identifier|function)[^\n]*PORTBAR_ENTER|PORTBAR_ENTER[^\n]*(undeclared|invalid in)"
-            r"|unknown type name '?PORTBAR_GRID_PARAM"
-        ),
-        'portbar\'s names are undefined here: add #include "portbar/device_barrier.h"',
-    ),
-    (
-        r"_cl_atomic_\w+_explicit|(undeclared|implicit)[^\n]*'(atomic_\w+_(explicit|fence)|atomic_work_item_fence)'",
-        (
-            "on this device portbar uses C11 atomics, which require the -cl-std that it sets itself: remove -cl-std from the "
-            "options, or pass strategy={'atomics': 'cl12'}"
-        ),
-    ),
-    (
-        r"portbar_(?:scratch|grid) \*[^\n]*address space",
-        (
-            "declare the parameters of helper functions as PORTBAR_SCRATCH_PARAM scratch and private portbar_grid *grid, which "
-            "include the address space"
-        ),
-    ),
-    (
-        rf"'(?!portbar/)(?:po\w+[/\\]+)?(?:{'|'.join(header_names())})\.h'? file not found",
-        'portbar\'s headers are included with their folder, as in #include "portbar/device_barrier.h"',
-    ),
-    (
-        r"'?portbar/[\w/]+\.h'? file not found",
-        (
-            "portbar resolves its headers only in the program's own text; for an include inside another file, write the "
-            "headers with `portbar export` and pass their folder with -I"
-        ),
-    ),
-)
-
-
-def _missing_grids(log: str, text: str) -> list[str]:
-    """Hints about names that stand for a grid in the text and that the driver does not know."""
-    unknown = dict.fromkeys(re.findall(r"undeclared identifier '?([A-Za-z_]\w*)", log))
-    code = without_comments(text, keep_strings=False)
-    return [
-        f"that kernel has no grid {name!r}: make PORTBAR_GRID_PARAM its first parameter and PORTBAR_ENTER({name}); "
-        "its first statement"
-        for name in unknown
-        if re.search(rf"\bportbar_\w+\s*\(\s*&\s*{name}\b", code)
-    ]
-
-
-def _missing_scratch(log: str, text: str) -> list[str]:
-    """Hints about calls of reductions that do not suit their parameters: most often `scratch` is missing."""
-    called = re.findall(r"no matching function for call to '?(\w+)|'(\w+)' declared here", log)
-    taken = {}
-    for name in (one or other for one, other in called):
-        found = re.search(rf"\b{name}\((private portbar_grid \*grid, )?private portbar_scratch \*scratch\b", text)
-        if found:
-            taken[name] = "&grid, scratch" if found[1] else "scratch"
-    # The note that names the function may be left out: the effect LOGS_REWRITTEN.
-    if not called and "too few arguments to function call" in log and "PORTBAR_SCRATCH_PARAM" in text:
-        taken["a function of a reduction"] = "scratch"
-    return [
-        f"{name} takes {first} before its values: declare PORTBAR_REDUCTION_SCRATCH(scratch); in the kernel, and pass it to "
-        "helper functions as PORTBAR_SCRATCH_PARAM scratch"
-        for name, first in taken.items()
-    ]
-
-
-def _known_faults(device: cl.Device, log: str) -> list[str]:
-    """Return the workaround for a fault of the device's compiler that the log shows."""
-    remedy = quirks.remedy(facts(device), log)
-    if remedy in quirks.only_another_runtime():
-        remedy += (
-            ". Call portbar.load_platforms() before PyOpenCL looks for platforms, so that it finds Intel's CPU runtime where "
-            "pip installed it, and make the context on another device"
-        )
-    return [f"{remedy}; `portbar doctor` lists the devices of this machine"] if remedy else []
 
 
 def build_options(strategy: Strategy, options: Sequence[str]) -> tuple[str, ...]:
@@ -139,11 +51,18 @@ def kernel_names(program: cl.Program) -> tuple[str, ...]:
     return tuple(sorted(filter(None, names.split(";"))))
 
 
-def save_source(text: str) -> str:
-    """Write rendered source to a file that stays, and return its path."""
-    with tempfile.NamedTemporaryFile("w", prefix="portbar-", suffix=".cl", delete=False, encoding="utf-8") as out:
-        out.write(text)
-    return out.name
+def save_source(text: str) -> str | None:
+    """Keep rendered source in a file, and return its path, or None where nothing can be written.
+
+    The file stays until `scratch.MOST_KEPT` programs have been refused after it.
+    """
+    path = scratch.keep("refused", text, ".cl")
+    return None if path is None else str(path)
+
+
+def place_of_source(path: str | None) -> str:
+    """Return the line of a message that says where rendered source is."""
+    return f"Rendered source: {path or 'not kept, since no file could be written'}"
 
 
 def author_lines(log: str, text: str) -> str:
@@ -151,24 +70,17 @@ def author_lines(log: str, text: str) -> str:
 
     Such compilers call the text `<kernel>` or `input.cl`.
     """
-    places: list[tuple[str, int]] = []
-    name, number = "<kernel>", 1
-    for line in text.split("\n"):
-        places.append((name, number))
-        directive = _LINE.fullmatch(line)
-        if directive is None:
-            number += 1
-        else:
-            name, number = directive["name"], int(directive["number"])
+    from portbar.reading.places import Places  # noqa: PLC0415 (few compilers need it)
+
+    places, lines = Places(text, "<kernel>"), text.count("\n") + 1
 
     def place(match: re.Match[str]) -> str:
         physical = int(match["line"])
-        if not 1 <= physical <= len(places):
+        if not 1 <= physical <= lines:
             return match[0]
-        return "{}:{}:".format(*places[physical - 1])
+        return "{}:{}:".format(*places[physical])
 
-    given = {name for name, _ in places}
-    names = [name for name in ("<kernel>", "input.cl") if name == "<kernel>" or name not in given]
+    names = [name for name in ("<kernel>", "input.cl") if name == "<kernel>" or name not in places.names]
     return re.sub(rf"(?:{'|'.join(map(re.escape, names))}):(?P<line>\d+):", place, log)
 
 
@@ -189,7 +101,7 @@ def _import_invoker() -> None:
         importlib.import_module("pyopencl.invoker")
     except OSError:
         before = os.environ.get("XDG_CACHE_HOME")
-        os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="portbar-")
+        os.environ["XDG_CACHE_HOME"] = str(scratch.own_folder())
         try:
             importlib.import_module("pyopencl.invoker")
         finally:
@@ -214,13 +126,57 @@ def _is_broken_by_argument_info(device: cl.Device, log: str) -> bool:
     return any(re.search(quirk.symptom, log) for quirk in known)
 
 
-def compile_program(context: cl.Context, device: cl.Device, text: str, options: Sequence[str]) -> cl.Program:
+def _need_a_linker(device: cl.Device, options: Sequence[str]) -> None:
+    """Refuse to compile where the driver would end this process at the first launch, for want of a linker."""
+    of = facts(device)
+    # The path is read anew each time: a linker may be installed while this process runs.
+    if not quirks.has_effect(quirks.LINKER_NEEDED, of) or shutil.which("ld") is not None:
+        return
+    from portbar.device import usable  # noqa: PLC0415 (no program needs it where there is a linker)
+
+    # A build of PoCL may bring a linker of its own, which a check has seen then.
+    verdict = usable.recalled(of)
+    if verdict is not None and verdict.usable:
+        return
+    name = device.name.strip()
+    (fault,) = [known for known in quirks.matching(of) if known.effect == quirks.LINKER_NEEDED]
+    message = f"{name} cannot compile the program: no folder of PATH has `ld`. {fault.fault}.\nHint: {fault.workaround}"
+    raise BuildError(message, device=name, options=tuple(options))
+
+
+def _remembered(context: cl.Context, device: cl.Device, text: str, options: Sequence[str]) -> cl.Program | None:
+    """Take a program from PyOpenCL's cache of binaries, or put it there; None where the driver keeps its own, or on failure."""
+    from pyopencl.characterize import has_src_build_cache  # noqa: PLC0415 (takes long to import)
+
+    if has_src_build_cache(device):
+        return None
+    program = cl.Program(context, text)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program.build(list(options), devices=[device])
+    except Exception as error:  # noqa: BLE001 (what a cache on disk may raise has no end, and all of it can be done without)
+        if saved := re.search(r"\(source saved as (.*)\)", str(error)):
+            Path(saved[1]).unlink(missing_ok=True)
+        return None
+    return program
+
+
+def compile_program(
+    context: cl.Context, device: cl.Device, text: str, options: Sequence[str], *, remember: bool = False
+) -> cl.Program:
     """Compile `text` for `device`.
+
+    With `remember`, the program may come from a binary of an earlier process. Binaries have lost the names and types of the
+    arguments (seen with Intel's runtime).
 
     `BuildError` with the device, the options, the driver's log, the path of the rendered source, and a hint where one is
     known. Warns as PyOpenCL does if the log has a warning: with the log itself where `PYOPENCL_COMPILER_OUTPUT=1`.
     """
     _import_invoker()
+    _need_a_linker(device, options)
+    if remember and (kept := _remembered(context, device, text, options)) is not None:
+        return kept
     program = _uncached(context, text)
     try:
         with warnings.catch_warnings():
@@ -231,24 +187,152 @@ def compile_program(context: cl.Context, device: cl.Device, text: str, options: 
         log = _log_of(program, device, text, str(error))
         if _ARGUMENT_INFO in options and _is_broken_by_argument_info(device, log):
             return compile_program(context, device, text, [option for option in options if option != _ARGUMENT_INFO])
-        path = save_source(text)
-        hints = (
-            [remedy for pattern, remedy in _HINTS if re.search(pattern, log)]
-            + _missing_grids(log, text)
-            + _missing_scratch(log, text)
-            + _known_faults(device, log)
-        )
+        from portbar.launching.hints import hints_of  # noqa: PLC0415 (programs that compile need none)
+
+        path, hints = save_source(text), hints_of(device, log, text, options)
         shown = log if len(log) < 4000 else log[:4000] + "\n[cut]"
         message = (
             f"{device.name.strip()} did not compile the program (options: {' '.join(options) or 'none'}).\n{shown}\n"
-            f"Rendered source: {path}"
+            f"{place_of_source(path)}"
         )
         if hints:
             message += "\nHint: " + "; ".join(dict.fromkeys(hints))
         raise BuildError(
             message, device=device.name.strip(), options=tuple(options), log=log, source_path=path
         ) from error
-    log = _log_of(program, device, text)
-    if re.search(r"\bwarning\b", log):
-        cl.compiler_output(f"{device.name.strip()} compiled the program with warnings.\n{log}")
+    warn_of_log(device, warnings_in(program, device, text))
     return program
+
+
+def warnings_in(program: cl.Program, device: cl.Device, text: str) -> str:
+    """The log of a build if it has a warning, else an empty text."""
+    log = _log_of(program, device, text)
+    return log if re.search(r"\bwarning\b", log) else ""
+
+
+def warn_of_log(device: cl.Device, log: str) -> None:
+    """Warn of a build's log as PyOpenCL does, unless it is empty."""
+    if log:
+        cl.compiler_output(f"{device.name.strip()} compiled the program with warnings.\n{log}")
+
+
+#: PyOpenCL's own variable, by which binaries are not kept.
+_VARIABLE: Final = "PYOPENCL_NO_CACHE"
+#: Variables that change what is compiled: options for every program, and those of Intel's compiler.
+_COMPILING: Final = re.compile(r"PYOPENCL_BUILD_OPTIONS|CL_CONFIG_\w+")
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A compiled program, with what a driver forgets of it."""
+
+    base64: str
+    #: Of the binary: some drivers end the process at a damaged one (the effect FOREIGN_BINARIES_CRASH).
+    sha256: str
+    #: Of the build, if it had warnings.
+    log: str
+    #: Kernel -> its arguments; None where the driver did not report them.
+    arguments: Mapping[str, tuple[Argument, ...] | None]
+
+
+@dataclass(frozen=True)
+class BuiltProgram:
+    """A program, and its kernels' arguments, unless the driver can be asked for them."""
+
+    program: cl.Program
+    arguments: Mapping[str, tuple[Argument, ...] | None] | None = None
+
+    def arguments_of(self, kernel: cl.Kernel, name: str) -> tuple[Argument, ...] | None:
+        """The arguments of a kernel, None if the driver does not report them."""
+        return arguments_of(kernel) if self.arguments is None else self.arguments[name]
+
+
+def compiled(context: cl.Context, device: cl.Device, text: str, options: Sequence[str]) -> BuiltProgram:
+    """Compile a text, or take what an earlier process compiled; raises and warns as `compile_program`."""
+    key = _key(device, text, options)
+    if key is None:
+        return BuiltProgram(compile_program(context, device, text, options))
+    kept = remembered.load(key, (Binary, Argument), remembered.BINARIES)
+    if kept is not None:
+        found: Binary = kept[0]
+        program = _from_binary(context, device, found, options)
+        if program is not None:
+            warn_of_log(device, found.log)
+            return BuiltProgram(program, found.arguments)
+    program = compile_program(context, device, text, options)
+    _store(key, program, device, text)
+    return BuiltProgram(program)
+
+
+def _key(device: cl.Device, text: str, options: Sequence[str]) -> str | None:
+    """The key of a binary; None where none is kept."""
+    from pyopencl.characterize import has_src_build_cache  # noqa: PLC0415 (PyOpenCL imports it for a build, too)
+
+    # A file that the driver reads may change.
+    if has_src_build_cache(device) or _is_off() or reads_files(text, tuple(options)):
+        return None
+    environment = {name: value for name, value in os.environ.items() if _COMPILING.fullmatch(name)}
+    return remembered.key_of(("binary", text, tuple(options), facts(device), environment, _processor()))
+
+
+def _is_off() -> bool:
+    return os.environ.get(_VARIABLE, "").lower() not in {"", "0", "n", "no", "f", "false", "off"}
+
+
+@cache
+def _processor() -> str:
+    """The machine's processor with its instruction sets, for which a driver compiles; empty where it is not known."""
+    try:
+        with Path("/proc/cpuinfo").open("rb") as lines:
+            first = lines.read(1 << 13).partition(b"\n\n")[0]
+    except OSError:
+        return ""
+    found = re.findall(rb"^(?:model name|flags|Features|CPU part)\s*:.*", first, re.MULTILINE)
+    return b"\n".join(found).decode(errors="replace")
+
+
+def _from_binary(context: cl.Context, device: cl.Device, found: Binary, options: Sequence[str]) -> cl.Program | None:
+    """The program of a binary; None where the driver does not take it."""
+    try:
+        binary = base64.b64decode(found.base64, validate=True)
+        if hashlib.sha256(binary).hexdigest() != found.sha256:
+            return None
+        program = cl.Program(context, [device], [binary])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cl.CompilerWarning)
+            program.build(list(options), devices=[device])
+        return program if set(kernel_names(program)) == set(found.arguments) else None
+    except (cl.Error, binascii.Error):
+        return None
+
+
+def _store(key: str, program: cl.Program, device: cl.Device, text: str) -> None:
+    try:
+        devices: Any = program.get_info(cl.program_info.DEVICES)
+        binaries: Any = program.get_info(cl.program_info.BINARIES)
+        binary: bytes = binaries[devices.index(device)]
+        arguments = {name: arguments_of(cl.Kernel(program, name)) for name in kernel_names(program)}
+    except (cl.Error, ValueError):
+        return
+    encoded, digest = base64.b64encode(binary).decode(), hashlib.sha256(binary).hexdigest()
+    made = Binary(encoded, digest, warnings_in(program, device, text), arguments)
+    remembered.store(key, made, remembered.BINARIES)
+
+
+class TypedKernel(cl.Kernel):
+    """A kernel object, and the function that PyOpenCL generates for the types of its arguments.
+
+    A call of the object does nothing but call that function, which takes 20% of the time of a launch.
+    """
+
+    _generated: Callable[..., cl.Event] | None = None
+
+    def _set_enqueue_and_set_args(self, enqueue: Callable[..., cl.Event], set_args: Callable[..., None]) -> None:
+        """Take over what PyOpenCL generates; where some version of it has no such method, the call of the object serves."""
+        self._generated = enqueue
+        super()._set_enqueue_and_set_args(enqueue, set_args)  # type: ignore[misc]
+
+    @property
+    def enqueue(self) -> Callable[..., cl.Event]:
+        """The function that sets all arguments and enqueues: of the kernel, a queue, the sizes and the arguments."""
+        return self._generated or cl.Kernel.__call__

@@ -4,34 +4,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pyopencl as cl
 
 from portbar import __version__
+from portbar.backends.profile import DeviceProfile
 from portbar.choices.profile import describe
-from portbar.choices.strategy import DeviceProfile, choose
+from portbar.choices.strategy import choose
 from portbar.choices.timing import MOST_ROUNDS, limit_rounds, patience_rounds, polls_per_second
+from portbar.device.addresses import device_of
 from portbar.errors import RenderError, UnsupportedFeatureError
-from portbar.launching.source import Source, read_source
+from portbar.launching.analysis import CheckedSource, checked_facts, needs_single, read_source
 from portbar.primitives import fault, layout
-from portbar.primitives.headers import FAULTS, HOST_HEADER, header_names, needed_ordering, pruned_folder, whole_headers
-from portbar.primitives.reduction.header import grid_extra_words, local_size_limit
-from portbar.primitives.reduction.use import Use, use_of
+from portbar.primitives.headers import (
+    FAULTS,
+    HEADERS,
+    HOST_HEADER,
+    header_names,
+    layout_of,
+    needed_ordering,
+    pruned_folder,
+    whole_headers,
+)
+from portbar.primitives.reduction.header import local_size_limit
+from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Strategy
+from portbar.reading.found import joined
 from portbar.records import writing
 from portbar.rendering.templates import render_def
 
 #: A directive by which one header includes another.
 _INCLUDE: Final = re.compile(r'^#include "portbar/\w+\.h"\n', re.MULTILINE)
 
-#: Capacities are this or a power of two above it.
-_LEAST_CAPACITY: Final = 64
-
 
 def render(
-    device: cl.Device,
+    device: cl.Device | cl.CommandQueue,
     headers: Sequence[str] | str = ("device_barrier",),
     strategy: Strategy | Mapping[str, str] | None = None,
     *,
@@ -42,7 +52,7 @@ def render(
 
     Parameters
     ----------
-    device : pyopencl.Device
+    device : pyopencl.Device or pyopencl.CommandQueue
     headers : sequence of str
         Names without folder and ending, such as ``("device_barrier",)``; a single name may be passed alone. ``"host"`` is the
         header for C and C++ hosts, all others are for kernels.
@@ -62,6 +72,8 @@ def render(
 
     Raises
     ------
+    DeviceError
+        The first argument is neither a device nor a queue.
     Error
         The source is one that `Program` refuses.
     RenderError
@@ -72,7 +84,7 @@ def render(
     if isinstance(headers, str):
         headers = (headers,)
     sources = () if source is None else (read_source(source, options),)
-    texts = _texts(device, headers, strategy, sources)
+    texts = _texts(device_of("render", device), headers, strategy, sources)
     return "\n".join(_INCLUDE.sub("", text) for text in texts.values())
 
 
@@ -80,7 +92,7 @@ def _texts(
     device: cl.Device,
     headers: Sequence[str],
     strategy: Strategy | Mapping[str, str] | None,
-    sources: Sequence[Source] = (),
+    sources: Sequence[CheckedSource] = (),
 ) -> dict[str, str]:
     """Name -> text of headers and of those that they require, which come first; what all of the sources use of them, if any."""
     profile = describe(device)
@@ -90,9 +102,13 @@ def _texts(
     names = [name for name in headers if name != HOST_HEADER]
     if sources:
         text, options = "\n".join(source.text for source in sources), sources[0].options
-        texts = pruned_folder(names, chosen, text, options=options, use=use_of(text, options, is_program=False))
-        for source in sources if "reduction" in texts else ():
-            local_size_limit(chosen, use_of(source.text, options))  # refuses a size that the device has no memory for
+        facts = [checked_facts(source, profile, chosen) for source in sources]
+        use = use_of(text, options, facts=joined(facts), is_program=False)
+        use = replace(use, single=any(needs_single(source, profile, chosen) for source in sources))
+        texts = pruned_folder(names, chosen, text, options=options, use=use)
+        for source, own in zip(sources, facts, strict=True) if "reduction" in texts else ():
+            # Refuses a size that the device has no memory for.
+            local_size_limit(chosen, use_of(source.text, options, facts=own))
     else:
         texts = whole_headers(names, chosen)
     return texts | ({HOST_HEADER: _host_header(profile, chosen)} if HOST_HEADER in headers else {})
@@ -100,12 +116,13 @@ def _texts(
 
 def _host_header(profile: DeviceProfile, strategy: Strategy) -> str:
     """Text of `portbar/host.h`: the sizes and limits of the headers that are exported for the device."""
-    least = _LEAST_CAPACITY
-    # Sizes grow linearly over the capacities that there are.
-    sizes = {
-        "state": [layout.state_words(capacity) for capacity in (least, 2 * least)],
-        "reduction": [grid_extra_words(Use(), capacity) for capacity in (least, 2 * least)],
-    }
+    least = layout.LEAST_CAPACITY
+    # All headers have the words that programs may use of them; those of reductions are the last. Sizes grow linearly over the
+    # capacities that there are.
+    every, others = layout_of(HEADERS), layout_of(name for name in HEADERS if name != "reduction")
+    state = [others.words(capacity) for capacity in (least, 2 * least)]
+    whole = [every.words(capacity) for capacity in (least, 2 * least)]
+    sizes = {"state": state, "reduction": [all_of - part for all_of, part in zip(whole, state, strict=True)]}
     linear = {f"{name}_base": 2 * one - two for name, (one, two) in sizes.items()}
     linear |= {f"{name}_share": two - one for name, (one, two) in sizes.items()}
     findings = profile.findings
@@ -169,7 +186,7 @@ def export(
 
 
 def _texts_of_sources(
-    device: cl.Device, strategy: Strategy | Mapping[str, str] | None, sources: Sequence[Source]
+    device: cl.Device, strategy: Strategy | Mapping[str, str] | None, sources: Sequence[CheckedSource]
 ) -> dict[str, str]:
     found = {name for source in sources for name in source.headers}
     included = [name for name in header_names() if f"portbar/{name}.h" in found]

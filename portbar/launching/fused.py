@@ -10,16 +10,17 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from time import monotonic
 from typing import Any, Final
 
 import pyopencl as cl
 
-from portbar.launching.arguments import CONTEXT_MARK
+from portbar.launching.arguments import CONTEXT_MARK, OBJECT_MARK
 from portbar.launching.compiled import CompiledKernel
-from portbar.launching.launch import Launch
-from portbar.launching.parameters import Parameter
-from portbar.launching.plan import Plan
-from portbar.launching.state import QueueState
+from portbar.launching.faults import Watch
+from portbar.launching.launch import Launch, LaunchPlan
+from portbar.launching.parameters import KernelParameter
+from portbar.launching.state import GridState
 from portbar.primitives import layout
 
 #: Launches with these arguments, None where something is due that the function leaves to others.
@@ -40,31 +41,39 @@ def bind({bound}):
     return launch
 """
 
+#: The lock is given back after an exception wherever that came from: a signal's may come right after `acquire` returns.
 _WITHOUT_GRID: Final = """
-        acquire()
         try:
+            acquire()
             event = enqueue(kernel, queue, global_size, local_size, {names})
-        finally:
             release()
+        except BaseException:
+            give_back()
+            raise
         launch = new(Launch)
         launch.event = event
         launch._label = label
         return launch
 """
 
-#: The part of `QueueState.prepare` and `QueueState.note` that is due on an in-order queue where no launch has failed, and
-#: where nothing refers to the launch whose report this one overwrites.
+#: The part of `GridState.prepare` and `GridState.note` that is due on an in-order queue where no launch has failed, and
+#: where nothing refers to the launch whose report this one overwrites. An exception before the last line leaves the order in
+#: doubt, as `Order.begin` does.
 _WITH_GRID: Final = """
-        acquire()
         try:
-            epoch = state.epoch + 1
+            acquire()
+            epoch = watch.epoch + 1
             place = epoch % {reports}
-            if epoch > state.last_epoch or not order.is_free or reports[place]() is not None:
+            if epoch > state.last_epoch or not order.is_free or reports[place]() is not None or {look}:
+                release()
                 return None
             {patience}
+            order.is_free = False
+            if watch.label is not label:
+                name(label)
+            watch.epoch = epoch
             words[0] = first_word | epoch
             event = enqueue(kernel, queue, global_size, local_size, buffer, words, {names})
-            state.epoch = epoch
             order.last = event
             launch = new(Launch)
             launch.event = event
@@ -73,13 +82,17 @@ _WITH_GRID: Final = """
             launch._epoch = epoch
             launch.groups = groups
             reports[place] = reference(launch)
-        finally:
+            order.is_free = True
             release()
+        except BaseException:
+            give_back()
+            raise
         return launch
 """
 
 #: Beside a launch in another queue, a grid has less patience.
 _PATIENCE: Final = """if not state.is_alone():
+                release()
                 return None
             words[2] = patience"""
 
@@ -88,17 +101,17 @@ _PATIENCE: Final = """if not state.is_alone():
 class Remembered:
     """The function that launches one shape, and for which types of arguments and which state of the queue it was made."""
 
-    #: Kept, so that no other one has the same id.
-    queue: cl.CommandQueue | None
+    #: The queue's handle; 0 for none.
+    pointer: int
     #: Both sizes, and bounds of the number of work-groups.
     shape: tuple[Any, ...]
     launch: Fused
     types: tuple[type, ...]
-    state: QueueState | None
+    state: GridState | None
 
 
 #: Where nothing is remembered: launches nothing.
-NOTHING: Final = Remembered(None, (), lambda args: None, (), None)  # noqa: ARG005 (called as all others)
+NOTHING: Final = Remembered(0, (), lambda args: None, (), None)  # noqa: ARG005 (called as all others)
 
 
 @lru_cache(maxsize=256)
@@ -118,11 +131,11 @@ def _binder(launched: str, bound: str, refused: tuple[str, ...], count: int) -> 
 
 
 def _refused(
-    parameters: Sequence[Parameter], exclusive: Sequence[tuple[int, int]], types: tuple[type, ...]
+    parameters: Sequence[KernelParameter], exclusive: Sequence[tuple[int, int]], types: tuple[type, ...]
 ) -> tuple[str, ...]:
     """Expressions over the arguments, of which one is true where they differ from those that were checked.
 
-    Memory with the mark of the program's context may be passed to any pointer.
+    A buffer with the mark of the program's context may be passed to any pointer. Images and pipes have another mark.
     """
     found = []
     for index, parameter in enumerate(parameters):
@@ -131,12 +144,17 @@ def _refused(
         else:
             found.append(f"type(a{index}) is not types[{index}]")
             if issubclass(types[index], cl.MemoryObjectHolder):
-                found.append(f"a{index}.{CONTEXT_MARK} != context")
+                found.append(f"a{index}.{OBJECT_MARK} != context")
     found += [f"(a{fixed} is a{written} and a{fixed} is not None)" for fixed, written in exclusive]
     return tuple(found)
 
 
-def fused(kernel: CompiledKernel, plan: Plan, types: tuple[type, ...]) -> Fused:
+def _look(watch: Watch) -> str:
+    """The condition by which a launch looks for faults, as `Watch.is_due`."""
+    return "now() > watch.due" if watch.seen is None else f"seen[{watch.place}] != watch.known"
+
+
+def fused(kernel: CompiledKernel, plan: LaunchPlan, types: tuple[type, ...]) -> Fused:
     """Make the function for launches of a plan, which was launched once with arguments of these types."""
     states, state = kernel.program.states, plan.state
     launched = _WITHOUT_GRID
@@ -144,6 +162,7 @@ def fused(kernel: CompiledKernel, plan: Plan, types: tuple[type, ...]) -> Fused:
         # A `with` of the lock takes twice as long as these.
         "acquire": states.lock.acquire,
         "release": states.lock.release,
+        "give_back": states.lock.give_back,
         "context": kernel.program.context.int_ptr,
         "types": types,
         "enqueue": plan.enqueue,
@@ -155,11 +174,16 @@ def fused(kernel: CompiledKernel, plan: Plan, types: tuple[type, ...]) -> Fused:
     }
     if state is not None:
         launched = _WITH_GRID.replace("{reports}", str(layout.REPORTS))
+        launched = launched.replace("{look}", _look(state.watch))
         launched = launched.replace("{patience}", _PATIENCE if plan.patience is not None else "")
         values |= {
             "state": state,
             "order": state.order,
             "reports": state.reports,
+            "watch": state.watch,
+            "name": state.watch.name,
+            "seen": state.watch.seen,
+            "now": monotonic,
             "buffer": state.buffer,
             "words": plan.words,
             "first_word": plan.flags | state.capacity_log2 << 24,

@@ -15,16 +15,18 @@ from typing import Any, Final
 
 import pyopencl as cl
 
-from portbar.device import child, quirks
-from portbar.device.addresses import DeviceAddress, list_devices
+from portbar.device import causes, child, quirks
+from portbar.device.addresses import DeviceAddress, list_devices, root_of
 from portbar.device.facts import facts
 from portbar.errors import BuildError, DeviceError
-from portbar.launching.build import compile_program, kernel_names, save_source
-from portbar.launching.parameters import bytes_of, parameters_of
+from portbar.launching.build import compile_program, kernel_names, place_of_source, save_source
+from portbar.launching.parameters import arguments_of, bytes_of, parameters_of
 
 _TASK: Final = "portbar.launching.isolation:build_task"
-#: Seconds that a compilation may take, and that one which a runtime does in a thread of its own is waited for.
+#: Seconds that a compilation may take, also where processes start slowly, and that one which a runtime does in a thread of its
+#: own is waited for.
 _LIMIT_S: Final = 120.0
+_MOST_LIMIT_S: Final = 1200.0
 _SETTLE_S: Final = 0.5
 _LOCAL_SIZE: Final = 8
 _LOCAL_BYTES: Final = 1024
@@ -36,9 +38,9 @@ def try_build(device: cl.Device, text: str, options: Sequence[str]) -> None:
 
     Nothing is said of an ordinary refusal: the parent's build repeats it, with the driver's log.
     """
-    listed = list_devices()
-    own = [address for address, known in listed if known == device]
-    # A sub-device, or one of a context that was made in another way, has a name only.
+    listed, root = list_devices(), root_of(device)
+    own = [address for address, known in listed if known == root]
+    # A device of a context that was made in another way has a name only.
     addresses = own or [address for address, known in listed if known.name == device.name]
     if len(addresses) != 1:
         raise DeviceError(
@@ -46,19 +48,26 @@ def try_build(device: cl.Device, text: str, options: Sequence[str]) -> None:
             "isolate_build"
         )
     payload = {"address": addresses[0].to_json(), "text": text, "options": list(options)}
-    result = child.run_task(_TASK, payload, timeout=_LIMIT_S)
+    result = child.run_task(_TASK, payload, timeout=_LIMIT_S, at_most=_MOST_LIMIT_S)
     if result.status in {"ok", "error"}:
         return
     path = save_source(text)
     ended = "took too long" if result.status == "timeout" else "aborted"
     doing = result.progress[-1]["doing"] if result.progress else "starting"
-    hint = quirks.remedy(facts(device), result.message) or (
-        "some compilers crash on barriers that only some work-items reach, or that follow an early return; let all work-items "
-        "of a work-group reach every barrier"
+    hint = (
+        quirks.remedy(facts(device), result.message)
+        or causes.remedy(result.message)
+        or (
+            "where the compiler is only slow, build without isolate_build; one that never ends may stumble over barriers that "
+            "only some work-items reach, or that follow an early return"
+            if result.status == "timeout"
+            else "some compilers crash on barriers that only some work-items reach, or that follow an early return; let all "
+            "work-items of a work-group reach every barrier"
+        )
     )
     message = (
         f"the driver of {device.name.strip()} {ended} while it was {doing} (options: {' '.join(options) or 'none'}): "
-        f"{result.message}\nRendered source: {path}\nHint: {hint}"
+        f"{result.message}\n{place_of_source(path)}\nHint: {hint}"
     )
     raise BuildError(message, device=device.name.strip(), options=tuple(options), log=result.message, source_path=path)
 
@@ -85,7 +94,7 @@ def build_task(payload: dict[str, Any]) -> None:
 
 def _filled(context: cl.Context, kernel: cl.Kernel) -> list[Any]:
     """Arguments of the right sizes for a kernel that never runs; a `ValueError` where they cannot be invented."""
-    parameters = parameters_of(kernel, {})
+    parameters = parameters_of(arguments_of(kernel), lambda _: None)
     if parameters is None and kernel.num_args:
         raise ValueError("the driver does not report it")
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, _BUFFER_BYTES)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
+from portbar.backends.selection import units_of
 from portbar.device.facts import facts
 from portbar.primitives import layout
 
@@ -27,7 +28,7 @@ class StateMemory:
     """A buffer of 32-bit words for the device of a queue, and the host's way to read them; `words` are in it at first."""
 
     def __init__(self, queue: cl.CommandQueue, words: Words) -> None:
-        self._queue = queue
+        self._queue, self.device = queue, queue.device
         self._reader: cl.CommandQueue | None = None
         self._shared = _shared(queue, words)
         #: The words as the host sees them whenever no launch writes them; None where only a command can read them.
@@ -95,7 +96,7 @@ def retire(memory: StateMemory, is_busy: Callable[[], bool]) -> None:
 def _can_share(device: cl.Device) -> bool:
     """Whether the host sees what a device writes, and the device's work-groups lose nothing by it."""
     found = facts(device)
-    return "CPU" in found.type and "fine_grain_buffer" in (found.svm_capabilities or ())
+    return units_of(found).shares_memory and "fine_grain_buffer" in (found.svm_capabilities or ())
 
 
 def _shared(queue: cl.CommandQueue, words: Words) -> Words | None:

@@ -6,19 +6,18 @@ import time
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import pyopencl as cl
 
+from portbar.backends.profile import DeviceProfile
 from portbar.choices import timing
-from portbar.choices.strategy import DeviceProfile
 from portbar.device import quirks
 from portbar.device.vendor import vendor_bound
 from portbar.launching.compiled import CompiledKernel
-from portbar.launching.launch import Launch
-from portbar.launching.plan import Plan
-from portbar.launching.state import QueueState
-from portbar.launching.states import dry_runs
+from portbar.launching.launch import Launch, LaunchPlan, dry_runs
+from portbar.launching.state import GridState
 from portbar.primitives import layout
 from portbar.primitives.strategy import Strategy
 
@@ -91,14 +90,14 @@ def _drain(queue: cl.CommandQueue) -> bool:
 
 
 def _probed(profile: DeviceProfile) -> int | None:
-    """Work-groups that a probe found, which on a CPU are those of every kernel: its threads."""
+    """Work-groups that a probe found, which may be those of every kernel."""
     return profile.findings.groups_in_flight if profile.findings is not None else None
 
 
 def known_bound(profile: DeviceProfile) -> Occupancy | None:
-    """Return an occupancy that a probe found for all kernels of a CPU, so that none needs a measurement."""
+    """Return an occupancy that a probe found for all kernels, so that none needs a measurement."""
     probed = _probed(profile)
-    return Occupancy(probed, ()) if timing.is_cpu(profile) and probed is not None else None
+    return Occupancy(probed, ()) if profile.units.kernels_alike and probed is not None else None
 
 
 def measure(profile: DeviceProfile, dry_run: Callable[[int], int], most_runs: int = _RUNS) -> Occupancy:
@@ -107,8 +106,8 @@ def measure(profile: DeviceProfile, dry_run: Callable[[int], int], most_runs: in
     `dry_run` launches the given number of work-groups and returns how many discovery found. The largest of `most_runs`
     counts, where none finds all that were launched and no two agree on the largest.
     """
-    is_cpu, units = timing.is_cpu(profile), profile.facts.compute_units or 1
-    launched = (_probed(profile) or units) if is_cpu else units * _GROUPS_PER_UNIT
+    alike, units = profile.units.kernels_alike, profile.facts.compute_units or 1
+    launched = (_probed(profile) or units) if alike else units * _GROUPS_PER_UNIT
     runs: list[int] = []
     while True:
         found = [dry_run(launched)]
@@ -116,7 +115,7 @@ def measure(profile: DeviceProfile, dry_run: Callable[[int], int], most_runs: in
             found.append(dry_run(launched))
         runs += found
         saturated = max(found) < launched
-        if saturated or is_cpu or launched * 2 > layout.MAX_LAUNCHED_GROUPS:
+        if saturated or alike or launched * 2 > layout.MAX_LAUNCHED_GROUPS:
             return Occupancy(max(runs), tuple(runs))
         launched *= 2
 
@@ -145,7 +144,7 @@ class Occupancies:
         kernel, device = self._kernel, queue.device
         if strategy.max_groups == 1:
             return Occupancy(1, ())
-        profile = kernel.program.profile(device)
+        profile = kernel.program.profiles[device]
         if not again and (bound := known_bound(profile)) is not None:
             return bound
         key = (device, strategy.device_barrier.value, local, local_memory)
@@ -157,7 +156,7 @@ class Occupancies:
 
         def dry_run(groups: int) -> int:
             with apart.lock:
-                state = apart.state(apart.queue, groups)
+                state = apart.state(kernel.program.states.layout, groups)
                 return self.dry_run(apart.queue, strategy, local, groups, patience, args, state).num_groups
 
         start = time.monotonic()
@@ -169,20 +168,21 @@ class Occupancies:
             groups=max(found.groups, known.groups if known else 0),
             vendor_bound=vendor_bound(queue, kernel.handle(device, strategy), local),
         )
-        self._known[key] = measured
-        # On a CPU every kernel has as many groups as threads run.
-        if drained and (not timing.is_cpu(profile) or measured.groups >= (_probed(profile) or 0)):
+        # Where every kernel has as many groups as threads run.
+        if drained and (not profile.units.kernels_alike or measured.groups >= (_probed(profile) or 0)):
             self._retries.pop(key, None)
         else:
             retry = self._retries.setdefault(key, Retry())
             retry.postpone((time.monotonic() - start) / max(1, len(measured.runs)))
+        # Last: without the retry, a result that is too small would stay.
+        self._known[key] = measured
         return measured
 
     def is_settled(
         self, device: cl.Device, strategy: Strategy, local: tuple[int, ...], local_memory: tuple[int, ...]
     ) -> bool:
         """Whether no later launch has to measure again."""
-        if known_bound(self._kernel.program.profile(device)) is not None:
+        if known_bound(self._kernel.program.profiles[device]) is not None:
             return True
         return (device, strategy.device_barrier.value, local, local_memory) not in self._retries
 
@@ -194,17 +194,18 @@ class Occupancies:
         groups: int,
         patience: int,
         args: Sequence[Any],
-        state: QueueState | None = None,
+        state: GridState | None = None,
     ) -> Launch:
         """A launch of exactly `groups` work-groups that returns right after discovery; waits for it."""
         kernel, device = self._kernel, queue.device
         program = kernel.program
         limit = timing.limit_rounds(program.profile(device), program.spin_limit)
-        plan = Plan(
+        plan = LaunchPlan(
             queue,
             kernel.handle(device, strategy, args),
             kernel.label(device),
             kernel.hidden,
+            partial(GridState, own=program.states.layout, tracing=strategy.tracing),
             (groups * local[0], *local[1:]),
             local,
             groups,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,19 +12,17 @@ import numpy as np
 import pyopencl as cl
 
 from portbar.errors import LaunchError
-from portbar.primitives import scan
-from portbar.primitives.reduction import types
-from portbar.rendering.source import mentions, without_comments
+from portbar.primitives.scalars import SCALARS as ALL_SCALARS
 
 #: Scalar types of OpenCL C, by each of their names -> the NumPy type.
 SCALARS: Final[dict[str, np.dtype[Any]]] = {
     "bool": np.dtype(np.uint8),
-    **{scalar.c: scalar.dtype for scalar in types.SCALARS},
-    **{f"unsigned {scalar.c[1:]}": scalar.dtype for scalar in types.SCALARS if scalar.kind == "uint"},
+    **{scalar.c: scalar.dtype for scalar in ALL_SCALARS},
+    **{f"unsigned {scalar.c[1:]}": scalar.dtype for scalar in ALL_SCALARS if scalar.kind == "uint"},
 }
 
 _VALUE: Final = re.compile(r"(?P<scalar>[a-z][a-z ]*?)(?P<lanes>2|3|4|8|16)?")
-_TYPEDEF: Final = re.compile(r"\btypedef\s+(?P<type>[A-Za-z_]\w*(?:\s+[A-Za-z_]\w*)?)\s+(?P<name>[A-Za-z_]\w*)\s*;")
+_QUALIFIER: Final = re.compile(r"\b(?:const|volatile|restrict|(?:__)?(?:global|constant))\b")
 
 
 @dataclass(frozen=True)
@@ -45,21 +44,35 @@ GRID: Final = Hidden(("PORTBAR_GRID_PARAM",), "portbar_grid_param", "portbar_gri
 GANGS: Final = Hidden(
     ("PORTBAR_REDUCTION_PARAM", "PORTBAR_WAIT_PARAM"), "portbar_reduction_param", "portbar_reduction_launch"
 )
-SCAN: Final = Hidden((scan.PARAMETER,), "portbar_scan_param", "portbar_scan_launch")
-_KINDS: Final = (GRID, GANGS, SCAN)
+#: Checks of a debug build, in kernels without other hidden parameters; no author declares them.
+CHECKS: Final = Hidden(("PORTBAR_AGREEMENT_PARAM",), "portbar_agreement_param", "portbar_agreement_launch")
+SCAN: Final = Hidden(("PORTBAR_SCAN_PARAM",), "portbar_scan_param", "portbar_scan_launch")
+_KINDS: Final = (GRID, GANGS, SCAN, CHECKS)
 
 
 @dataclass(frozen=True)
-class Parameter:
+class Argument:
+    """One argument of a kernel, as the driver reports it."""
+
+    name: str
+    type_name: str
+    #: Its address space, one of `pyopencl.kernel_arg_address_qualifier`.
+    address: int
+    #: Of `pyopencl.kernel_arg_type_qualifier`; None where the driver does not report them.
+    qualifiers: int | None
+
+
+@dataclass(frozen=True)
+class KernelParameter:
     """One parameter of a kernel."""
 
     #: As written.
     name: str
     type_name: str
-    #: ``local``, ``pointer``, ``scalar``, or ``other``: images, samplers, vectors and structs, which are left to PyOpenCL.
+    #: ``local``, ``pointer``, ``scalar``, or ``other``: images, samplers, pipes, vectors and structs, left to PyOpenCL.
     kind: str
-    #: Scalar types that a typedef of the author's may stand for; several where they depend on the preprocessor.
-    scalars: tuple[str, ...] = ()
+    #: The scalar type that has a name of the author's, also that of a pointer's elements.
+    scalar: str | None = None
     #: ``unchanging`` for a pointer to what nothing may write during the launch (`constant`, or `const` and `restrict`),
     #: ``writable`` for a pointer to what the kernel may write, and empty for the rest.
     access: str = ""
@@ -67,13 +80,18 @@ class Parameter:
     @property
     def dtype(self) -> np.dtype[Any] | None:
         """The NumPy type of a scalar parameter, None for anything else."""
-        names = self.scalars or (self.type_name,)
-        return SCALARS.get(names[0]) if len(names) == 1 and self.kind == "scalar" else None
+        return SCALARS.get(self.scalar or self.type_name) if self.kind == "scalar" else None
 
     @property
     def passed_as(self) -> np.dtype[Any] | None:
         """How PyOpenCL should pass an argument: a scalar's type, raw bytes, or None for what it must look at itself."""
         return np.dtype("V16") if self.name in {kind.launch for kind in _KINDS} else self.dtype
+
+
+def scalar_of(type_name: str) -> str | None:
+    """The scalar type of a pointer to scalars or vectors; None for another type."""
+    written = _VALUE.fullmatch(" ".join(_QUALIFIER.sub("", type_name.removesuffix("*")).split()))
+    return written["scalar"] if written is not None and written["scalar"] in SCALARS else None
 
 
 def bytes_of(type_name: str) -> int | None:
@@ -86,73 +104,77 @@ def bytes_of(type_name: str) -> int | None:
     return SCALARS[written["scalar"]].itemsize * lanes
 
 
-def scalar_typedefs(source: str) -> dict[str, tuple[str, ...]]:
-    """Names that a program's own text gives to scalar types -> those types.
-
-    A driver may report a parameter's type by such a name, and accept an argument of any size for it (the effect
-    ARGUMENTS_UNCHECKED).
-    """
-    given: dict[str, set[str]] = {}
-    for match in _TYPEDEF.finditer(without_comments(source, keep_strings=False)):
-        given.setdefault(match["name"], set()).add(" ".join(match["type"].split()))
-
-    def scalars(name: str, seen: frozenset[str]) -> set[str]:
-        if name in SCALARS:
-            return {name}
-        if name in seen or name not in given:
-            return set()
-        return set().union(*(scalars(other, seen | {name}) for other in given[name]))
-
-    found = {name: scalars(name, frozenset()) for name in given}
-    return {name: tuple(sorted(types)) for name, types in found.items() if types}
-
-
-def parameters_of(kernel: cl.Kernel, typedefs: Mapping[str, tuple[str, ...]]) -> tuple[Parameter, ...] | None:
-    """Return the parameters of a kernel, None if the driver does not report them. `typedefs` are as from `scalar_typedefs`."""
+def arguments_of(kernel: cl.Kernel) -> tuple[Argument, ...] | None:
+    """Return a kernel's arguments as the driver reports them, None if it does not."""
     try:
-        return tuple(_parameter(kernel, index, typedefs) for index in range(kernel.num_args))
+        return tuple(_argument(kernel, index) for index in range(kernel.num_args))
     except cl.Error:
         return None
 
 
-def _parameter(kernel: cl.Kernel, index: int, typedefs: Mapping[str, tuple[str, ...]]) -> Parameter:
+def _argument(kernel: cl.Kernel, index: int) -> Argument:
     query = cl.kernel_arg_info
-    address = kernel.get_arg_info(index, query.ADDRESS_QUALIFIER)
+    address: Any = kernel.get_arg_info(index, query.ADDRESS_QUALIFIER)
     type_name = str(kernel.get_arg_info(index, query.TYPE_NAME)).strip("\0 ")
     name = str(kernel.get_arg_info(index, query.NAME)).strip("\0 ")
-    if address == cl.kernel_arg_address_qualifier.LOCAL:
-        return Parameter(name, type_name, "local")
-    if type_name.endswith("*"):
-        return Parameter(name, type_name, "pointer", access=_access(kernel, index, address))
-    if type_name in SCALARS:
-        return Parameter(name, type_name, "scalar")
-    scalars = typedefs.get(type_name, ())
-    return Parameter(name, type_name, "scalar" if len(scalars) == 1 else "other", scalars)
-
-
-def _access(kernel: cl.Kernel, index: int, address: object) -> str:
-    of_pointer = cl.kernel_arg_type_qualifier
-    if address == cl.kernel_arg_address_qualifier.CONSTANT:
-        return "unchanging"
     try:
-        qualifier: Any = kernel.get_arg_info(index, cl.kernel_arg_info.TYPE_QUALIFIER)
+        qualifiers: Any = kernel.get_arg_info(index, query.TYPE_QUALIFIER)
     except cl.Error:
+        qualifiers = None
+    return Argument(name, type_name, int(address), None if qualifiers is None else int(qualifiers))
+
+
+def parameters_of(
+    arguments: Sequence[Argument] | None, scalar: Callable[[str], str | None]
+) -> tuple[KernelParameter, ...] | None:
+    """Return the parameters of a kernel with these arguments, None if the driver does not report them.
+
+    `scalar` returns the scalar type that has a name of the author's, None if it is another type or unknown. A driver
+    may report a parameter's type by such a name, and accept an argument of any size for it (the effect ARGUMENTS_UNCHECKED).
+    """
+    return None if arguments is None else tuple(_parameter(argument, scalar) for argument in arguments)
+
+
+def _parameter(argument: Argument, scalar: Callable[[str], str | None]) -> KernelParameter:
+    name, type_name = argument.name, argument.type_name
+    if argument.address == cl.kernel_arg_address_qualifier.LOCAL:
+        return KernelParameter(name, type_name, "local")
+    if type_name.endswith("*"):
+        element = type_name.removesuffix("*").strip()
+        found = None if scalar_of(element) else scalar(element)
+        return KernelParameter(name, type_name, "pointer", found, _access(argument))
+    # Its type is that of its packets.
+    if (argument.qualifiers or 0) & cl.kernel_arg_type_qualifier.PIPE:
+        return KernelParameter(name, f"pipe {type_name}", "other")
+    if type_name in SCALARS:
+        return KernelParameter(name, type_name, "scalar")
+    found = scalar(type_name)
+    return KernelParameter(name, type_name, "other" if found is None else "scalar", found)
+
+
+def _access(argument: Argument) -> str:
+    of_pointer, qualifiers = cl.kernel_arg_type_qualifier, argument.qualifiers
+    if argument.address == cl.kernel_arg_address_qualifier.CONSTANT:
+        return "unchanging"
+    if qualifiers is None:
         return ""
-    if not qualifier & of_pointer.CONST:
+    if not qualifiers & of_pointer.CONST:
         return "writable"
-    return "unchanging" if qualifier & of_pointer.RESTRICT and not qualifier & of_pointer.VOLATILE else ""
+    return "unchanging" if qualifiers & of_pointer.RESTRICT and not qualifiers & of_pointer.VOLATILE else ""
 
 
-def hidden_of(kernel: str, source: str, parameters: Sequence[Parameter] | None) -> Hidden | None:
-    """Return the hidden parameters of a kernel, None if it has none; by its program's text if the driver reports none."""
-    if parameters is None:
-        return next((kind for kind in _KINDS if any(mentions(source, macro) for macro in kind.macros)), None)
-    names = [parameter.name for parameter in parameters]
+def hidden_of(kernel: str, names: Sequence[str] | None, used: AbstractSet[str]) -> Hidden | None:
+    """Return the hidden parameters of a kernel, None if it has none.
+
+    `names` are those of its parameters, None if they are unknown: then the program's words decide, `used`.
+    """
+    if names is None:
+        return next((kind for kind in _KINDS if not used.isdisjoint(kind.macros)), None)
     found = next((kind for kind in _KINDS if names[:1] == [kind.state]), None)
     for kind in _KINDS:
         if kind is found or kind.state not in names:
             continue
-        macro = next((macro for macro in kind.macros if mentions(source, macro)), kind.macros[-1])
+        macro = next((macro for macro in kind.macros if macro in used), kind.macros[-1])
         more = ", and the only hidden one" if kind is SCAN else ""
         if (found, kind) == (GRID, GANGS):
             more = "; in a kernel with a grid, call the functions that take &grid instead"
@@ -160,7 +182,7 @@ def hidden_of(kernel: str, source: str, parameters: Sequence[Parameter] | None) 
     return found
 
 
-def exclusive_pairs(parameters: Sequence[Parameter]) -> tuple[tuple[int, int], ...]:
+def exclusive_pairs(parameters: Sequence[KernelParameter]) -> tuple[tuple[int, int], ...]:
     """Places of parameters that must not get one buffer: one that a compiler takes for unchanging, and one that is written."""
     places: dict[str, list[int]] = {"unchanging": [], "writable": [], "": []}
     for index, parameter in enumerate(parameters):

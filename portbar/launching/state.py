@@ -11,10 +11,12 @@ from typing import Final
 import numpy as np
 import pyopencl as cl
 
+from portbar.launching.faults import Label, Watch
 from portbar.launching.memory import Copy, StateMemory, Words, retire
-from portbar.launching.order import Order
+from portbar.launching.queues import Order
 from portbar.primitives import layout
 from portbar.primitives.fault import Report
+from portbar.primitives.layout import Layout
 from portbar.primitives.tracing import PLACE_WORD, Tracing
 
 _LAST_EPOCH: Final = layout.EPOCH_MASK - 1
@@ -28,22 +30,23 @@ class Reported:
 
     event: cl.Event
     groups = 0
+    _epoch = 0
     report: Report | None = None
     report_copy: Copy | None = None
     trace_copy: Copy | Words | None = None
     trace_lost = False
 
 
-class State:
+class QueueState:
     """Words in which the work-groups of one queue's launches meet, for up to `capacity` work-groups.
 
     Launches on one state never overlap: `order` sees to it. It is that of the `previous` state, so that launches keep
     following one another.
     """
 
-    def __init__(self, queue: cl.CommandQueue, groups: int, previous: State | None) -> None:
+    def __init__(self, queue: cl.CommandQueue, groups: int, previous: QueueState | None) -> None:
         self.queue = queue
-        self.capacity_log2 = max(6, (groups - 1).bit_length())
+        self.capacity_log2 = (max(layout.LEAST_CAPACITY, groups) - 1).bit_length()
         self.capacity = 1 << self.capacity_log2
         self.order: Order = previous.order if previous is not None else Order(queue)
 
@@ -56,6 +59,12 @@ class State:
         """Leave the state to the launches that use it already."""
 
 
+def _ended(memory: StateMemory, order: Order, watch: Watch) -> None:
+    """Do what is due when a state is gone."""
+    watch.end()
+    retire(memory, order.may_run)
+
+
 @lru_cache(maxsize=4)
 def _initial_words(size: int, nonzero: tuple[tuple[int, int], ...]) -> Words:
     """Words of a new state, which most states of a process share: fresh pages of memory take as long as a launch."""
@@ -66,20 +75,22 @@ def _initial_words(size: int, nonzero: tuple[tuple[int, int], ...]) -> Words:
     return words
 
 
-class QueueState(State):
-    """State buffer for the grid launches of one program on one queue; the host writes it once, when it is made."""
+class GridState(QueueState):
+    """State buffer for the grid launches of one program on one queue; the host writes it once, when it is made.
+
+    It holds the words that the program's headers own.
+    """
 
     def __init__(
         self,
         queue: cl.CommandQueue,
         groups: int,
-        more_words: Callable[[int], int] | None = None,
-        previous: QueueState | None = None,
+        own: Layout,
+        previous: GridState | None = None,
         tracing: Tracing | None = None,
     ) -> None:
         super().__init__(queue, groups, previous)
-        # Reductions over the grid store their values after the words of its barriers.
-        size = layout.state_words(self.capacity) + (more_words(self.capacity) if more_words else 0)
+        size = own.words(self.capacity)
         offsets = layout.OFFSETS
         # The poll of the first launch, whose epoch is 1, is open and has counted no work-group.
         nonzero = [(offsets["POLL_ODD"], 1 << self.capacity_log2 + 1)]
@@ -92,16 +103,27 @@ class QueueState(State):
         self._gated = False
         self._memory = StateMemory(queue, words)
         self.buffer = self._memory.buffer
-        self.epoch = 0
         #: The last epoch that a launch may have; 0 where no further one may use the state.
         self.last_epoch = _LAST_EPOCH
-        weakref.finalize(self, retire, self._memory, self.order.may_run)
+        self.watch: Watch = Watch(self._memory, self.order, previous.watch if previous is not None else None)
+        weakref.finalize(self, _ended, self._memory, self.order, self.watch)
         self._first_report = offsets["REPORTS"]
         #: For each place of a report, the launch that it belongs to, if anyone still refers to that.
         self.reports: list[Callable[[], Reported | None]] = [lambda: None] * layout.REPORTS
+        #: Launches whose reports were saved, by epoch.
+        self._saved: weakref.WeakValueDictionary[int, Reported] = weakref.WeakValueDictionary()
         self._peers = _on_device[queue.device.int_ptr]
         self._own = weakref.ref(self.order, self._peers.discard)
         self._peers.add(self._own)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the last launch."""
+        return self.watch.epoch
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
+        self.watch.epoch = epoch
 
     def joins_others(self) -> bool:
         """Note that a launch is due; whether one in another order on the same device is not known to have ended."""
@@ -127,12 +149,20 @@ class QueueState(State):
         """Leave the state to the launches that use it already: another one replaces it, or a fault left its words unusable."""
         self.last_epoch = 0
 
+    def begin(self, label: Label, wait_for: Sequence[cl.Event] | None) -> Sequence[cl.Event] | None:
+        """The wait list of the next launch, whose kernel and device have these names, and which has the next epoch."""
+        epoch = self.epoch + 1
+        before = self.prepare(epoch, wait_for)
+        # Before the launch, in case of an exception: one that never runs does no harm, and no two may have one epoch.
+        self.watch.name(label)
+        self.epoch = epoch
+        return before
+
     def prepare(self, epoch: int, wait_for: Sequence[cl.Event] | None) -> Sequence[cl.Event] | None:
         """The wait list of the launch `epoch`; saves what it will overwrite, if anyone may still ask for it."""
-        order = self.order
-        before = wait_for if order.is_free else order.after(wait_for)
+        before = self.order.begin(wait_for)
         for saved in (self._save_report(epoch), self._save_trace()):
-            if saved is not None and not order.in_order:
+            if saved is not None and not self.order.in_order:
                 before = [*(before or ()), saved]
         return before
 
@@ -146,6 +176,7 @@ class QueueState(State):
             return None
         first = self._report_at(epoch)
         launch.report_copy = Copy(self.queue, self._memory, first, layout.REPORT_WORDS, [launch.event])
+        self._saved[launch._epoch] = launch
         return launch.report_copy.event
 
     def _save_trace(self) -> cl.Event | None:
@@ -167,7 +198,6 @@ class QueueState(State):
 
     def note(self, epoch: int, launch: Reported, wait_for: Sequence[cl.Event] | None) -> None:
         """Note that a launch was enqueued; a weak reference, so that its report is saved before a later one overwrites it."""
-        self.epoch = epoch
         self._gated = bool(wait_for) or (self._gated and not self.order.in_order)
         self.reports[epoch % layout.REPORTS] = weakref.ref(launch)
         self.order.add(launch.event, wait_for)
@@ -178,8 +208,37 @@ class QueueState(State):
     def read(self, epoch: int) -> Report:
         """Read the report of a launch that is complete."""
         first, seen = self._report_at(epoch), self._memory.seen
-        words = self._memory.read(first, layout.REPORT_WORDS) if seen is None else seen[first : first + 6]
-        return Report.from_words(words, epoch)
+        if seen is not None:
+            return Report.from_words(seen[first : first + 6], epoch)
+        # In one transfer with the last fault, which comes after all reports.
+        words = self.watch.read()
+        self._look(words)
+        first -= self._first_report
+        return Report.from_words(words[first : first + layout.REPORT_WORDS], epoch)
+
+    def look(self, stacklevel: int) -> bool:
+        """Warn of launches with faults that were dropped, which is due before each launch; whether the state may take one."""
+        if self.watch.is_due:
+            self._look()
+            self.watch.warn(stacklevel + 1)
+        return not self.exhausted
+
+    def raise_owed(self) -> None:
+        """Raise the error of an earlier launch that was dropped with a fault; due in each wait for a launch that was right."""
+        if self.watch.seen is not None and self.watch.is_due:
+            self._look()
+        self.watch.raise_owed()
+
+    def _look(self, words: Words | None = None) -> None:
+        if self.watch.look(self._launch_of, words):
+            self.give_up()
+
+    def _launch_of(self, epoch: int) -> Reported | None:
+        """The launch that the caller still refers to."""
+        for launch in (self.reports[epoch % layout.REPORTS](), self._saved.get(epoch)):
+            if launch is not None and launch._epoch == epoch:
+                return launch
+        return None
 
     def read_trace(self, groups: int) -> Words:
         """Return the trace of `groups` work-groups of the last launch, which is complete."""

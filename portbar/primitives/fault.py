@@ -42,7 +42,8 @@ class Fault:
 
     #: `PORTBAR_STATUS_name` in kernels, `PORTBAR_HOST_name` in C hosts, `status_name` in templates.
     name: str
-    #: The number that a report holds.
+    #: The number that a report holds. Programs are compiled with it: it stays as it is. With 0 the fault gets the next one when
+    #: its header is registered.
     status: int
     #: The fault in words, for the header of C hosts.
     comment: str
@@ -54,6 +55,8 @@ class Fault:
     is_timeout: bool = True
     #: Whether the hidden state is as good as before.
     keeps_state: bool = True
+    #: Whether `Report.arrived` counts work-groups that arrived at a barrier.
+    counts_arrivals: bool = False
 
 
 def context(faults: Iterable[Fault]) -> dict[str, int]:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from portbar.backends.variants import Variant, Variants
 from portbar.device.facts import DeviceFacts
 from portbar.primitives.pieces import Piece
-from portbar.primitives.variants import Variant, Variants
 
 if TYPE_CHECKING:  # a package that it is made of imports this module
     from portbar.primitives.strategy import Strategy

@@ -1,15 +1,20 @@
-"""The words of the hidden state buffer: one table for the templates that index it and for the host that reads it."""
+"""Where the words of the hidden state lie: those of every grid, and after them those that a program's headers own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from typing import Final
 
-from portbar.primitives.grid import BARRIERS, DISCOVERIES
-from portbar.primitives.variants import Variants
+from portbar.backends.variants import Variants
+from portbar.primitives.pieces import Area, Header, Local, Preparation
 
 #: Words of 32 bits that share a cache line of 128 bytes, the largest among the devices met so far.
 LINE_WORDS: Final = 32
+
+#: Smallest number of work-groups that a state is made for; all are this or a power of two above it.
+LEAST_CAPACITY: Final = 64
 
 #: Launches whose reports are kept before the oldest is overwritten.
 REPORTS: Final = 64
@@ -27,19 +32,6 @@ SLOT_WORDS: Final = 34 * LINE_WORDS
 #: Release flags of the tree barrier where it has them: each is polled by its share of the work-groups.
 RELEASE_FLAGS: Final = 16
 
-#: Slices of a reduction over a grid of many groups, of each of which the last group to come combines the values.
-GRID_SLICES: Final = 64
-
-#: Most work-groups whose values each of them reads after a device barrier, and fewest of a slice where there are more.
-GRID_FLAT: Final = 1024
-GRID_SLICE: Final = 48
-
-#: Teams of one launch that are usable at once: each split reuses the words of the one this many splits before.
-TEAM_SPLITS: Final = 4
-#: Words of teams for each work-group: half a line of counters, since a team that counts has two groups at least; for each of
-#: two splits in turn its number and whether it leads; and for each split values of 64 bits, in two areas that take turns.
-TEAM_WORDS: Final = LINE_WORDS // 2 + 2 * 2 + TEAM_SPLITS * 2 * 2
-
 #: Polls between two looks at the abort flag; the unit of patience and of the spin limit.
 POLLS_PER_ROUND: Final = 64
 
@@ -51,7 +43,7 @@ DRY_RUN: Final = 0x8000_0000
 MAX_LAUNCHED_GROUPS: Final = 0x00FF_FFFF - 1
 
 #: Faults that a kernel without a grid reports -> number.
-FAULTS: Final = {"uses": 1, "lock": 2, "wait": 3}
+FAULTS: Final = {"uses": 1, "lock": 2, "wait": 3, "agreement": 4}
 
 #: Words that share a line are not polled at the same time, or are written once a launch at most. Variants add their own lines.
 _LINES: Final = (
@@ -79,6 +71,8 @@ class _Offsets(Mapping[str, int]):
     def _table(self) -> Mapping[str, int]:
         revision = Variants.revision
         if self._known[0] != revision:
+            from portbar.primitives.grid import BARRIERS, DISCOVERIES  # noqa: PLC0415 (a program needs them when it launches)
+
             variants = (*BARRIERS.values(), *DISCOVERIES.values())
             lines = dict.fromkeys((*_LINES, *(line for variant in variants for line in variant.words)))
             self._known = revision, _offsets({line: self._places.setdefault(line, len(self._places)) for line in lines})
@@ -100,16 +94,90 @@ def _offsets(places: Mapping[tuple[str, ...], int]) -> dict[str, int]:
     found = {name: place * LINE_WORDS + word for names, place in places.items() for word, name in enumerate(names)}
     found["SLOTS"] = _MOST_LINES * LINE_WORDS
     found["RELEASED"] = found["SLOTS"] + SLOTS * SLOT_WORDS
-    found["SLICES"] = found["RELEASED"] + RELEASE_FLAGS * LINE_WORDS
-    found["REPORTS"] = found["SLICES"] + GRID_SLICES * LINE_WORDS
-    found["GROUPS"] = found["REPORTS"] + REPORTS * REPORT_WORDS
+    found["REPORTS"] = found["RELEASED"] + RELEASE_FLAGS * LINE_WORDS
+    # A copy of the last report with a fault, which right launches leave alone: the host compares one word to see a new one.
+    found["FAULT"] = found["REPORTS"] + REPORTS * REPORT_WORDS
+    found["AREAS"] = found["FAULT"] + LINE_WORDS
     return found
 
 
 OFFSETS: Final = _Offsets()
 
 
-def state_words(capacity: int) -> int:
-    """Words of 32 bits that the state of at most `capacity` launched work-groups takes."""
-    nodes = -(-capacity // TREE_FAN)
-    return OFFSETS["GROUPS"] + 2 * capacity + nodes * LINE_WORDS + TEAM_WORDS * capacity
+#: Areas, each with its first word as an expression of `capacity` in OpenCL C.
+Areas = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The words of all headers of a program, which must be known where a grid is entered."""
+
+    #: Words of local memory of each work-group, and the place of each in it.
+    local_words: int
+    local: tuple[tuple[str, int], ...]
+    #: Names of those that are 0 when a grid is entered, each with the function that needs it.
+    zeroed: tuple[tuple[str, str], ...]
+    #: Those that set words before a launch's first barrier, each with the first word of its area in OpenCL C.
+    preparations: tuple[tuple[Preparation, str], ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The words that the headers of a program own: areas of the state after those of every grid, and local memory."""
+
+    #: The name of each header that owns some, with them.
+    owners: tuple[tuple[str, tuple[Area, ...], tuple[Local, ...]], ...] = ()
+    preparations: tuple[Preparation, ...] = ()
+
+    @classmethod
+    def of(cls, headers: Iterable[Header]) -> Layout:
+        """Place the words of some headers, which are in the same order in every program."""
+        found = tuple(headers)
+        owners = tuple((header.name, header.areas, header.local) for header in found if header.areas or header.local)
+        return cls(owners, tuple(header.preparation for header in found if header.preparation is not None))
+
+    @property
+    def areas(self) -> tuple[Area, ...]:
+        """All areas, in their order."""
+        return tuple(area for _, areas, _ in self.owners for area in areas)
+
+    def words(self, capacity: int) -> int:
+        """Words of 32 bits that a state for at most `capacity` launched work-groups takes."""
+        return OFFSETS["AREAS"] + sum(words_of(area, capacity) for area in self.areas)
+
+    def first(self, name: str, capacity: str) -> str:
+        """The first word of an area, in OpenCL C, by an expression for the capacity."""
+        fixed, growing = OFFSETS["AREAS"], 0
+        for area in takewhile(lambda area: area.name != name, self.areas):
+            if area.each:
+                growing += words_of(area, LEAST_CAPACITY)
+            else:
+                fixed += words_of(area, 0)
+        each, rest = divmod(growing, LEAST_CAPACITY)
+        if not growing:
+            return f"{fixed}u"
+        return (
+            f"{fixed}u + {growing}u * ({capacity} / {LEAST_CAPACITY}u)" if rest else f"{fixed}u + {each}u * {capacity}"
+        )
+
+    def areas_of(self, name: str) -> Areas:
+        """Return the areas of one header."""
+        own = [area.name for owner, areas, _ in self.owners if owner == name for area in areas]
+        return tuple((area, self.first(area, "(capacity)")) for area in own)
+
+    def shared(self) -> Shared:
+        """Return the words of all headers."""
+        local = [words for _, _, own in self.owners for words in own]
+        ends = [0, *accumulate(words.words for words in local)]
+        return Shared(
+            ends[-1],
+            tuple((words.name, place) for words, place in zip(local, ends[:-1], strict=True)),
+            tuple((words.name, words.zero_for) for words in local if words.zero_for),
+            tuple((one, self.first(one.area, "PORTBAR_CAPACITY_OF(launch.x)")) for one in self.preparations),
+        )
+
+
+def words_of(area: Area, capacity: int) -> int:
+    """Words of an area of a state for at most `capacity` work-groups: whole lines."""
+    words = area.words * -(-capacity // area.each) if area.each else area.words
+    return -(-words // LINE_WORDS) * LINE_WORDS

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from portbar.backends.backend import BACKENDS, Backend
+from portbar.backends.units import UNKNOWN, ComputeUnits
 from portbar.device.findings import BarrierTable
 from portbar.device.tuning import ArrayTuning, WaitTuning
-from portbar.primitives.atomics.table import AtomicsTable
+from portbar.primitives.atomics_table import AtomicsTable
 from portbar.primitives.reduction.selection import ReductionCapabilities
 from portbar.primitives.tracing import Tracing
 
@@ -31,34 +33,12 @@ class Capabilities:
 
     #: The `-cl-std` value that the atomics need, such as `CL3.0`.
     std: str | None = None
-    #: How a work-item can pause: `none`, `nanosleep`, `x86_pause`.
-    pause: str = "none"
-    #: How a waiting work-group yields its processor to another thread of the host: `none`, `syscall`.
-    yield_by: str = "none"
-    #: Whether waits poll with acquire loads: on the host's processor those are plain loads, elsewhere they cost more.
-    acquire_polls: bool = False
-    #: Whether loops of polls must hide their length from the compiler: those of GPUs unroll them, and fill their caches of
-    #: instructions with polls.
-    rolled_polls: bool = False
     #: Whether waits poll with volatile loads, since atomic loads write on this device and a probe saw volatile ones suffice.
     volatile_polls: bool = False
-    #: Whether a test of a split device barrier polls for a whole round: where work-groups are threads of the host, a round
-    #: takes as long as the test's own barriers. Never where loops end early.
-    tests_are_rounds: bool = False
-    #: Whether loops over a grid give each work-item neighbouring elements: where work-groups are threads of the host, each with
-    #: a cache of its own. Elsewhere neighbouring work-items take them.
-    loops_in_pieces: bool = False
-    #: Whether functions that only a leader calls, once per launch, are neither inlined nor optimised. Compilers for the host's
-    #: processor run all work-items of a group in vectors, and take long to make vectors of the branches in them.
-    once_apart: bool = False
     #: Whether one-way fences (acquire or release alone) are available.
     one_way_fences: bool = False
-    #: NVIDIA's, times ten; 0 elsewhere.
-    compute_capability: int = 0
     #: Whether kernels may call printf; it branches, which some compilers abort over.
     prints: bool = True
-    #: Whether pauses and yields may be used in any kernel, not only where barriers are.
-    asm_anywhere: bool = False
     #: Polls after which an atomic wait or a lock gives up.
     wait_polls: int = 1 << 26
     #: Of `portbar.primitives.split_barrier.FEATURES`: what the chosen split barrier supports on this device.
@@ -94,6 +74,8 @@ class Strategy:
     max_groups : int or None
         Maximum number of work-groups of a grid; None if discovery decides.
     max_groups_reason : str
+    units : ComputeUnits
+        They run the device's work-groups.
     capabilities : Capabilities
     tuning : Tuning
     workarounds : frozenset of str
@@ -113,6 +95,7 @@ class Strategy:
     max_groups_reason: str = ""
     split_barrier: Choice = Choice("uniform", "a group-wide barrier() at each wait is right on every device")
     reduction: Choice = Choice("tree", "local memory and barriers, which every device has")
+    units: ComputeUnits = UNKNOWN
     capabilities: Capabilities = field(default_factory=Capabilities)
     tuning: Tuning = field(default_factory=Tuning)
     workarounds: frozenset[str] = frozenset()
@@ -120,9 +103,18 @@ class Strategy:
     split_counted: bool = True
     tracing: Tracing | None = None
 
+    @property
+    def backend(self) -> Backend:
+        """How the device is talked to."""
+        return BACKENDS[self.atomics.value].on(self.units, self.workarounds)
+
     def has(self, effect: str) -> bool:
         """Whether the device has a quirk with this effect."""
         return effect in self.workarounds
+
+    def with_units(self, **changes: Any) -> Strategy:
+        """Return the strategy for a device whose compute units differ in these."""
+        return replace(self, units=replace(self.units, **changes))
 
     def with_capabilities(self, **changes: Any) -> Strategy:
         """Return the strategy for a device whose capabilities differ in these."""

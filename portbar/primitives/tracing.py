@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import dataclass
 from typing import Any, Final
 
+from portbar.backends.selection import CLOCKS, units_of
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from portbar.errors import UnsupportedFeatureError
@@ -22,12 +22,6 @@ EVENT_WORDS: Final = 4
 #: Word of the state's first report that no report uses, in which the host leaves where the traces begin.
 PLACE_WORD: Final = 6
 
-#: Clock -> its unit, and the template and the def that read it.
-CLOCKS: Final[dict[str, tuple[str, tuple[str, str]]]] = {
-    "globaltimer": ("ns", ("backend/nvidia.mako", "trace_clock")),
-    "cycle_counter": ("ticks", ("backend/x86.mako", "trace_clock")),
-}
-
 
 @dataclass(frozen=True)
 class Tracing:
@@ -41,7 +35,7 @@ class Tracing:
     @property
     def unit(self) -> str:
         """Of the clock: `ns`, or `ticks` where its rate is not known."""
-        return CLOCKS[self.clock][0]
+        return CLOCKS[self.clock].unit
 
     @property
     def words(self) -> int:
@@ -58,15 +52,12 @@ def tracing_of(facts: DeviceFacts, findings: Findings | None, events: int) -> Tr
 
     `UnsupportedFeatureError` if no clock that the device's kernels can read is known.
     """
-    if facts.compute_capability:
-        return Tracing("globaltimer", events)
-    # Findings may come from another machine, by the vendor matrix.
-    on_x86 = platform.machine() in {"x86_64", "AMD64"}
-    if on_x86 and "CPU" in facts.type and findings is not None and findings.builds.get("x86_pause"):
-        return Tracing("cycle_counter", events)
+    known = units_of(facts, findings).instructions
+    if (clock := next((name for name in CLOCKS if name in known), None)) is not None:
+        return Tracing(clock, events)
     unprobed = ". Run portbar.probe(device) once to find out whether the host's clock works"
     raise UnsupportedFeatureError(
         f"{facts.name}: trace=True needs a clock that kernels can read, and none is known for this device: NVIDIA devices "
-        f"have one, and CPU devices on x86-64 that accept the processor's instructions{unprobed if findings is None else ''}. "
-        "Build without trace=True, or use such a device"
+        "have one, and CPU devices on x86-64 and AArch64 that accept the processor's instructions"
+        f"{unprobed if findings is None else ''}. Build without trace=True, or use such a device"
     )

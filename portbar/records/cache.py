@@ -11,7 +11,6 @@ import json
 import os
 import re
 import stat
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +20,7 @@ from typing import Any
 import platformdirs
 
 from portbar import __version__
+from portbar.locks import Lock
 from portbar.records import writing
 
 ENVIRONMENT_VARIABLE = "PORTBAR_CACHE_DIR"
@@ -31,8 +31,8 @@ _MOST_BYTES = 1 << 22
 #: Seconds that a change waits for that of another process.
 _LOCK_S = 10.0
 
-_lock = threading.Lock()
-_changes = threading.Lock()
+_lock = Lock()
+_changes = Lock()
 _memory: dict[tuple[Path | None, str, str], str] = {}
 _warned: set[Path] = set()
 
@@ -97,8 +97,8 @@ def load(kind: str, key: str) -> dict[str, Any] | None:
     return None
 
 
-def store(kind: str, key: str, value: dict[str, Any]) -> None:
-    """Keep a JSON object under a kind and a key, on disk where that is possible, else for this process.
+def store(kind: str, key: str, value: dict[str, Any], *, in_memory: bool = True) -> None:
+    """Keep a JSON object under a kind and a key, on disk where that is possible, else for this process if `in_memory`.
 
     The file appears whole or not at all, so that processes may store the same entry at the same time. The first time that the
     disk refuses, a `CacheWarning` says so. `TypeError` or `ValueError` if the value cannot be written as JSON.
@@ -120,8 +120,9 @@ def store(kind: str, key: str, value: dict[str, Any]) -> None:
             with _lock:
                 _memory.pop((folder, kind, key), None)
             return
-    with _lock:
-        _memory[folder, kind, key] = entry
+    if in_memory:
+        with _lock:
+            _memory[folder, kind, key] = entry
 
 
 @contextmanager

@@ -39,7 +39,8 @@ class Placement:
 def place(record: Mapping[str, Any], folder: Path, *, force: bool = False) -> list[Placement]:
     """Write the part of a valid record for each measured device into a folder, under its slug.
 
-    With `force`, files are replaced even if they hold newer or more complete data, or are not records.
+    Quick surveys and those of a busy machine are not written. With `force` they are, and files are replaced even if they hold
+    newer or more complete data, or are not records.
     """
     placed: list[Placement] = []
     for slug, one in split(record):
@@ -59,9 +60,9 @@ def _place(slug: str, record: Mapping[str, Any], path: Path, force: bool) -> Pla
     there = path.exists()
     if there and path.read_bytes() == content:
         return Placement(slug, path, "unchanged")
-    why = _objection(record, path) if there and not force else ""
+    why = "" if force else _unfit(record) or (_objection(record, path) if there else "")
     if why:
-        return Placement(slug, path, "kept", f"{why}; --force replaces it anyway")
+        return Placement(slug, path, "kept", f"{why}; --force {'replaces it' if there else 'files it'} anyway")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         writing.replace(path, content, mode=0o644)
@@ -69,6 +70,15 @@ def _place(slug: str, record: Mapping[str, Any], path: Path, force: bool) -> Pla
         why = f"{path.name} cannot be written: {error.strerror or error}"
         return Placement(slug, path, "kept", f"{why}; {'the old file is' if there else 'nothing is'} there")
     return Placement(slug, path, "replaced" if there else "new")
+
+
+def _unfit(record: Mapping[str, Any]) -> str:
+    """Return why a record says too little about its device for others; empty if it does not."""
+    if (record.get("invocation") or {}).get("quick"):
+        return "this is of a quick survey; run `portbar survey` without --quick"
+    if any((device.get("barrier") or {}).get("unsteady") for device in record["devices"]):
+        return "its barrier times vary, as on a busy machine; survey the device again on an idle one"
+    return ""
 
 
 def _objection(record: Mapping[str, Any], path: Path) -> str:
@@ -81,8 +91,6 @@ def _objection(record: Mapping[str, Any], path: Path) -> str:
         return f"the existing file is newer, of {old['created']}"
     if record["partial"] and not old["partial"]:
         return "the existing file is complete, and this record is not"
-    if record["invocation"]["quick"] and not old["invocation"]["quick"]:
-        return "the existing file is of a full survey, and this record of a quick one"
     return ""
 
 
@@ -97,6 +105,8 @@ def slug(device: Mapping[str, Any]) -> str:
         parts = [PUBLISHED, facts.get("vendor"), facts.get("name")]
     else:
         parts = [facts.get("platform_name"), facts.get("name"), facts.get("driver_version")]
+        # A record of an emulated processor must not take the place of a real one's.
+        parts += ["emulated"] if facts.get("emulator") else []
     return "--".join(_part(str(part or "")) for part in parts)
 
 

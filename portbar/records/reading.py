@@ -6,7 +6,18 @@ These functions trust their arguments; `portbar.records.validation` checks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
+
+if TYPE_CHECKING:  # types alone: making the classes takes time
+    from portbar.records.format import (
+        AtomicsRow,
+        BarrierRow,
+        LitmusRow,
+        OccupancyRow,
+        ProbeRow,
+        ReductionRow,
+        SplitBarrierRow,
+    )
 
 #: Seconds in a unit of time.
 TIMES: Final = {"s": 1.0, "us": 1e-6, "ns": 1e-9}
@@ -98,6 +109,22 @@ def mean_of(reading: Mapping[str, Any]) -> float:
     return float(sum(samples) / len(samples))
 
 
+@overload
+def rows_of(entry: Mapping[str, Any], step: Literal["probe"], having: str = "") -> list[ProbeRow]: ...
+@overload
+def rows_of(entry: Mapping[str, Any], step: Literal["occupancy"], having: str = "") -> list[OccupancyRow]: ...
+@overload
+def rows_of(entry: Mapping[str, Any], step: Literal["barrier"], having: str = "") -> list[BarrierRow]: ...
+@overload
+def rows_of(entry: Mapping[str, Any], step: Literal["litmus"], having: str = "") -> list[LitmusRow]: ...
+@overload
+def rows_of(entry: Mapping[str, Any], step: Literal["atomics"], having: str = "") -> list[AtomicsRow]: ...
+@overload
+def rows_of(entry: Mapping[str, Any], step: Literal["split_barrier"], having: str = "") -> list[SplitBarrierRow]: ...
+@overload
+def rows_of(entry: Mapping[str, Any], step: Literal["reduction"], having: str = "") -> list[ReductionRow]: ...
+@overload
+def rows_of(entry: Mapping[str, Any], step: str, having: str = "") -> list[Any]: ...
 def rows_of(entry: Mapping[str, Any], step: str, having: str = "") -> list[Any]:
     """Return the rows of a step in a device's entry, or those whose reading `having` has a value; none without the step."""
     rows: list[Any] = (entry.get(step) or {}).get("rows") or []

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.resources
 import json
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from portbar.records.bounds import MAX_FAULTS, examined
+
+if TYPE_CHECKING:  # imported with the package that does the work
+    from portbar.records.schemas import Validator
 
 #: The values of a record's members `schema` and `format`.
 SCHEMA: Final = "portbar-record"
@@ -33,28 +35,20 @@ def schema() -> dict[str, Any]:
     return value
 
 
-class _WholeNumber:
-    """A keyword for integers: JSON Schema takes 4.0 for one, readers of records do not."""
-
-    def __init__(self, *_place: object) -> None:
-        pass
-
-    def validate(self, value: object) -> None:
-        if type(value) is float:
-            raise ValueError(f'{value} is not of type "integer"')
-
-
-def _strict(part: dict[str, Any]) -> dict[str, Any]:
-    return {**part, "wholeNumber": True} if "integer" in part.get("type", ()) else part
-
-
 @cache
-def validator(file: str = _SCHEMA_FILE) -> Any:
-    """Return a validator of the schema in a file of the folder `schema`."""
+def validator(file: str = _SCHEMA_FILE) -> Validator:
+    """Return a validator of the schema in a file of the folder `schema`.
+
+    It goes through the package jsonschema-rs where PyPI has a wheel of it, else through jsonschema, which takes a hundred times
+    as long.
+    """
     # Imported late: many commands read no record.
-    jsonschema_rs = importlib.import_module("jsonschema_rs")
-    strict = json.loads(_text(file), object_hook=_strict)
-    return jsonschema_rs.validator_for(strict, keywords={"wholeNumber": _WholeNumber})
+    from portbar.records import schemas  # noqa: PLC0415
+
+    try:
+        return schemas.CompiledSchema(_text(file))
+    except ImportError:
+        return schemas.InterpretedSchema(_text(file))
 
 
 def schema_errors(value: dict[str, Any]) -> list[dict[str, str]]:
@@ -62,10 +56,7 @@ def schema_errors(value: dict[str, Any]) -> list[dict[str, str]]:
 
     `instanceLocation` points to the value, `schemaLocation` to the rule; `error` is a sentence.
     """
-    # Validates twice, since its `iter_errors` takes a hundred times the time where there are many.
-    of_record = validator()
-    errors: list[dict[str, str]] = [] if of_record.is_valid(value) else of_record.evaluate(value).errors()
-    return errors
+    return validator().errors(value)
 
 
 def validate(value: Any) -> list[str]:

@@ -17,6 +17,10 @@ if sys.platform == "win32":
 else:
     import fcntl
 
+#: Windows' errors for a file that is open, and seconds that a reader of a small file has it open at most.
+_OPEN: Final = {5, 32, 33}
+_OPEN_S: Final = 1.0
+
 #: The system's error if another process has the lock.
 _TAKEN: Final = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
@@ -65,11 +69,25 @@ def replace(path: Path, content: bytes, *, mode: int = 0o600, like: os.stat_resu
             with suppress(OSError, AttributeError):
                 os.chown(temporary, like.st_uid, like.st_gid)
             temporary.chmod(stat.S_IMODE(like.st_mode))
-        temporary.replace(path)
+        _take_name(temporary, path)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+def _take_name(temporary: Path, path: Path) -> None:
+    """Rename a file; where Windows refuses because the old one is open, try for a second until its reader has closed it."""
+    deadline = time.monotonic() + _OPEN_S
+    while True:
+        try:
+            temporary.replace(path)
+        except PermissionError as error:
+            if getattr(error, "winerror", None) not in _OPEN or time.monotonic() >= deadline:
+                raise
+            time.sleep(0.005)
+        else:
+            return
 
 
 def lock(path: Path, wait_s: float = 0.0) -> int | None:

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
 
+from portbar.backends.selection import units_of
+from portbar.backends.units import ComputeUnits
+from portbar.device.facts import DeviceFacts
+
 
 @dataclass(frozen=True)
 class Device:
@@ -36,11 +40,20 @@ class Device:
         return tuple(self.facts.get(name) for name in ("platform_name", "name", "driver_version"))
 
     @property
+    def units(self) -> ComputeUnits:
+        """The units that run its work-groups, as far as its type says."""
+        return units_of(DeviceFacts(type=tuple(self.facts.get("type") or ())))
+
+    @property
+    def suggested_local_size(self) -> int:
+        """The local size that portbar suggests for most kernels on such a device, by which readers compare devices."""
+        return 1 if self.units.small_groups else 256
+
+    @property
     def identity(self) -> tuple[str, str]:
         """Platform and name, without the versions and the driver's words that some runtimes put into the name."""
         name = re.sub(r"\s*\([^()]*\d[^()]*\)", "", self.facts.get("name") or "")
-        if "CPU" in (self.facts.get("type") or ()):
-            # How a runtime drives the processor, as in "pthread-skylake-avx512-AMD EPYC", changes between its versions.
+        if self.units.named_by_driver:
             name = re.sub(r"^[a-z0-9]+(?:-[a-z0-9]+)*-(?=[A-Z])", "", name)
         return self.facts.get("platform_name") or "", name.lower()
 
@@ -50,6 +63,12 @@ class Device:
         known = ", ".join(filter(None, (self.facts.get("platform_name"), self.facts.get("driver_version"))))
         where = known or self.facts.get("vendor")
         return shorten(f"{self.name} ({where})" if where else self.name, 100, placeholder=" ...")
+
+    @property
+    def short_label(self) -> str:
+        """Its name, and only the driver's version."""
+        version = self.facts.get("driver_version")
+        return f"{self.name} ({version})" if version else self.name
 
     @property
     def title(self) -> str:

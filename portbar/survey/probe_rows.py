@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from portbar.device.findings import Findings
+from portbar.device.findings import MAPPINGS, NO_FINDING, TIMED_OUT, Findings
 from portbar.records.reading import measured, missing
 
 #: Ordering findings that do not depend on time.
@@ -14,7 +14,12 @@ _PROOF: Final = "stale"
 
 def probe_rows(findings: Findings) -> list[dict[str, Any]]:
     """Return the results of a probe, a row each."""
-    rows = [(f"build {name}", measured(works)) for name, works in sorted(findings.builds.items())]
+    builds = {name: measured(works) for name, works in findings.builds.items()}
+    for name, why in findings.lost.items():
+        kind, _, what = name.partition(" ")
+        if MAPPINGS.get(kind) == "builds":
+            builds[what] = _missing(why)
+    rows = [(f"build {name}", reading) for name, reading in sorted(builds.items())]
     rows += [(f"progress {what}", _words(found)) for what, found in sorted(findings.progress.items())]
     rows += [(f"ordering {name}", _words(found)) for name, found in sorted(findings.ordering.items())]
     rows += [
@@ -39,15 +44,14 @@ def _number(findings: Findings, name: str, unit: str) -> dict[str, Any]:
     return missing("error", lost) if lost else missing("skipped", "the probe ran out of time")
 
 
-#: How findings in words begin that hold no finding.
-_LOST: Final = ("unknown: ", "untested: ")
+def _missing(why: str) -> dict[str, Any]:
+    return missing("timeout" if why.startswith(TIMED_OUT) else "error", why or "not measured")
 
 
 def _words(found: str) -> dict[str, Any]:
-    for start in _LOST:
+    for start in NO_FINDING:
         if found.startswith(start):
-            why = found.removeprefix(start)
-            return missing("timeout" if why == "timed out" else "error", why or "not measured")
+            return _missing(found.removeprefix(start))
     return measured(found[:300])
 
 

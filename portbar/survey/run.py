@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -16,6 +16,7 @@ from portbar.choices.strategy import choose
 from portbar.device import quirks
 from portbar.device.addresses import DeviceAddress
 from portbar.device.facts import DeviceFacts, facts
+from portbar.device.findings import TIMED_OUT
 from portbar.device.usable import Usability, check, with_alternative
 from portbar.errors import DeviceError, Error, UnsupportedFeatureError
 from portbar.records.mending import mended
@@ -24,7 +25,7 @@ from portbar.records.scrubbing import anonymous
 from portbar.records.validation import FORMAT, SCHEMA
 from portbar.survey.device import Device
 from portbar.survey.environment import environment
-from portbar.survey.measuring.probe import TIMED_OUT, probe_with_faults
+from portbar.survey.measuring.probe import probe_with_faults
 from portbar.survey.probe_rows import probe_rows, settled_findings
 from portbar.survey.steps import STEPS, in_turn
 from portbar.survey.steps.step import START_S, Running, Step
@@ -34,10 +35,16 @@ if TYPE_CHECKING:
 
 #: Seconds per device that a quick survey may take; unused time of one device is shared among the next.
 QUICK_S: Final = 10.0
+#: Seconds that the check that a device works may take, and the part of a longer time limit.
+_CHECK_S: Final = 20.0
+_CHECK_PART: Final = 1 / 6
 #: Least seconds that a step is given to measure in.
 LEAST_S: Final = 0.5
 #: Seconds beyond the time of a device after which even a step whose driver hangs is ended.
 GRACE_S: Final = 5.0
+
+#: Names that a reason is followed by at most.
+_MOST_NAMES: Final = 4
 
 INTERRUPTED: Final = "stopped by Ctrl-C"
 
@@ -128,6 +135,18 @@ class Survey:
         return self.record
 
 
+def lost_text(lost: Mapping[str, str]) -> str:
+    """The measurements that a probe did not make and why, the names of some where one reason holds for many."""
+    by_reason: dict[str, list[str]] = {}
+    for name, why in lost.items():
+        by_reason.setdefault(why, []).append(name)
+    return "; ".join(
+        f"{name}: {why}" if len(names) <= _MOST_NAMES else f"{len(names)} measurements, such as {names[0]}: {why}"
+        for why, names in by_reason.items()
+        for name in (names if len(names) <= _MOST_NAMES else names[:1])
+    )
+
+
 class _Device:
     """One device of a survey, and its entry in the record."""
 
@@ -157,9 +176,15 @@ class _Device:
         started = time.monotonic()
         self._report("checking that it works", 1.0)
         try:
-            verdict = check(self.address, min(20.0, self._job.timeout), refresh=not self._job.quick)
+            limit = min(max(_CHECK_S, _CHECK_PART * self._job.timeout), self._job.timeout)
+            verdict = check(self.address, limit, at_most=self._job.timeout, refresh=not self._job.quick)
         except Error as error:
             self.entry |= {"status": "failed", "reason": str(error)}
+            return
+        if not verdict.measured:
+            seconds, words = round(time.monotonic() - started, 2), f"{verdict.reason}; {verdict.remedy}"
+            self.entry["probe"] = {"status": "timeout", "reason": verdict.reason, "seconds": seconds, "rows": []}
+            self.entry |= {"status": "failed", "reason": words, "seconds": seconds}
             return
         self.verdict = verdict
         self.entry["usable"] = {"usable": verdict.usable, "reason": verdict.reason, "remedy": verdict.remedy}
@@ -169,7 +194,7 @@ class _Device:
 
     def name_alternative(self, checked: Sequence[tuple[DeviceAddress, DeviceFacts, Usability]]) -> None:
         """Let the remedy of a runtime that cannot work name a device of the same processor that does."""
-        if self.verdict is not None:
+        if self.verdict is not None and "usable" in self.entry:
             self.entry["usable"]["remedy"] = with_alternative(self.verdict, checked).remedy
 
     def survey(self, seconds: float) -> None:
@@ -224,7 +249,7 @@ class _Device:
             "rows": probe_rows(found) if found is not None else [],
         }
         if found is not None and found.lost:
-            self.entry["probe"]["reason"] = "; ".join(f"{name}: {why}" for name, why in found.lost.items())
+            self.entry["probe"]["reason"] = lost_text(found.lost)
         if faults:
             status = "timeout" if set(faults.values()) == {TIMED_OUT} else "crash"
             self.entry["probe"] |= {"status": status, "reason": "; ".join(map(": ".join, faults.items()))}

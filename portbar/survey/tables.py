@@ -122,6 +122,18 @@ def digits(value: float) -> str:
     return f"{value:.0f}" if value >= 99.95 else f"{value:#.3g}"
 
 
+def ratio_text(ratio: float) -> str:
+    """How many times faster or slower something is, in words, from how many times faster it is."""
+    text, word = (digits(ratio), "faster") if ratio >= 1 else (digits(1 / ratio), "slower")
+    return "as fast" if text == "1.00" else f"{text} times {word}"
+
+
+def beside_text(ratio: float) -> str:
+    """How many times faster or slower something is, in words that end before its counterpart."""
+    text = ratio_text(ratio)
+    return f"{text} {'as' if text == 'as fast' else 'than'}"
+
+
 def common(
     names: Iterable[Iterable[str]], what: str, first: Sequence[str] = (), most: int = MOST_COLUMNS
 ) -> tuple[list[str], tuple[str, ...]]:

@@ -113,8 +113,10 @@ class OneScreen:
         entries = self._record["devices"]
         for entry in entries:
             device = Device(entry)
+            titles = (f"{device.number} {label}".strip() for label in (device.label, device.short_label))
+            fits = next((title for title in titles if len(title) <= options.max_width), None)
             (title, *_) = wrap(
-                f"{device.number} {device.label}".strip(), options.max_width, max_lines=1, placeholder=" ..."
+                fits or f"{device.number} {device.label}".strip(), options.max_width, max_lines=1, placeholder=" ..."
             )
             yield Text(title, style="bold")
             inner = options.update_width(max(22, options.max_width - 2))

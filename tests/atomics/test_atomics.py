@@ -16,7 +16,7 @@ from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from portbar.errors import BuildError, UnsupportedFeatureError
 from portbar.primitives.atomics.selection import atomics_table
-from portbar.primitives.atomics.table import TYPES, AtomicsTable
+from portbar.primitives.atomics_table import TYPES, AtomicsTable
 from portbar.primitives.headers import needed_ordering, render_header
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from tests.atomics.support import DTYPES, after, broken

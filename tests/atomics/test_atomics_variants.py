@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import portbar
+from portbar.backends.backend import BACKENDS
+from portbar.backends.c11 import VARIANT as C11
 from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from portbar.errors import UnsupportedFeatureError
-from portbar.primitives.atomics.c11 import VARIANT as C11
-from portbar.primitives.atomics.variant import VARIANTS
 from portbar.survey.measuring.probe import STEPS
 from tests.checkout import ROOT
 from tests.support import cells, filled, uints
@@ -60,19 +60,19 @@ def twin(tmp_path):
     path = tmp_path / "atomics.mako"
     path.write_text(marked.replace("    return ${", "    /* the twin's own */ return ${"), encoding="utf-8")
     variant = replace(Twin(**vars(C11)), name="twin", rank=99, template=str(path))
-    with VARIANTS.registered(variant):
+    with BACKENDS.registered(variant):
         yield variant
     assert "twin" not in ALTERNATIVES["atomics"]
 
 
 def test_the_order_of_preference_is_written_once_and_lists_follow_it():
-    assert list(VARIANTS) == list(ALTERNATIVES["atomics"]) == ["ptx", "c11", "membar", "cl12"]
-    assert [step.removeprefix("ordering ") for step in STEPS if step.startswith("ordering ")] == list(VARIANTS)
+    assert list(BACKENDS) == list(ALTERNATIVES["atomics"]) == ["ptx", "c11", "membar", "cl12"]
+    assert [step.removeprefix("ordering ") for step in STEPS if step.startswith("ordering ")] == list(BACKENDS)
     probes = [step.removeprefix("atomics ") for step in STEPS if step.startswith("atomics ")]
     assert probes == ["ptx", "c11@CL3.0", "c11@CL2.0", "membar", "cl12"]
     builds = dict.fromkeys(probes, True)
-    ordering = dict.fromkeys(VARIANTS, "pass")
-    for name in VARIANTS:
+    ordering = dict.fromkeys(BACKENDS, "pass")
+    for name in BACKENDS:
         assert choose(DeviceProfile(HOPPER, Findings(builds=builds, ordering=dict(ordering)))).atomics.value == name
         ordering[name] = "3 stale"
 
@@ -80,7 +80,7 @@ def test_the_order_of_preference_is_written_once_and_lists_follow_it():
 def test_the_page_has_the_row_of_each_strategy_in_their_order():
     page = (ROOT / "docs" / "atomics_strategies.md").read_text(encoding="utf-8")
     table = page.partition("## Strategies\n")[2].partition("\n\nThe mapping")[0].strip().splitlines()
-    assert table[2:] == [variant.row for variant in VARIANTS.values()]
+    assert table[2:] == [variant.row for variant in BACKENDS.values()]
 
 
 def test_a_registered_strategy_comes_last_and_goes(twin):
@@ -88,7 +88,7 @@ def test_a_registered_strategy_comes_last_and_goes(twin):
     strategy = choose(DeviceProfile(HOPPER), {"atomics": "twin"})
     assert (strategy.atomics.value, strategy.capabilities.std) == ("twin", "CL3.0")
     assert choose(DeviceProfile(HOPPER)).atomics.value == "ptx"
-    VARIANTS.unregister("twin")
+    BACKENDS.unregister("twin")
     with pytest.raises(UnsupportedFeatureError, match="'twin' is not a strategy for atomics"):
         choose(DeviceProfile(HOPPER), {"atomics": "twin"})
 

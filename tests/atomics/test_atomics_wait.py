@@ -33,7 +33,7 @@ static bool told_nobody(volatile global uint *flag)
         bool came = true; \\
         if (portbar_global_id(&grid) == 0u) \\
             came = wait; \\
-        const bool held = portbar_group_id(&grid) == 0u || portbar_device_barrier(&grid); \\
+        const bool held = PORTBAR_UNIFORM(portbar_group_id(&grid) == 0u) || portbar_device_barrier(&grid); \\
         out[portbar_global_id(&grid)] = (came ? 1u : 0u) + (held ? 2u : 0u); \\
     }
 KERNEL(in_kernel, portbar_atomic_wait_explicit(flag, 0u, memory_order_relaxed, memory_scope_device))

@@ -15,12 +15,12 @@ import pytest
 
 import portbar
 from portbar.choices import profile
-from portbar.cli import devices, doctor, export, selected
+from portbar.cli import bench, devices, doctor, export, selected
 from portbar.device import icd, listing, quirks
 from portbar.device.addresses import DeviceAddress, list_devices, select_devices
 from portbar.device.facts import DeviceFacts
 from portbar.device.listing import Listing
-from portbar.device.usable import EmptyPlatform, Usability
+from portbar.device.usable import EmptyPlatform, Usability, explain_empty
 from portbar.errors import DeviceError
 from portbar.primitives.headers import HOST_HEADER, header_names
 from tests.checkout import ROOT, python_path
@@ -28,6 +28,8 @@ from tests.checkout import portbar as portbar_process
 from tests.cli.support import FAILS, GOOD, WORKS
 from tests.export.test_c_host import PROFILES
 from tests.export.test_export import KERNEL
+from tests.report_support import printed
+from tests.survey.support import barrier_row
 
 #: Those that need a device.
 COMMANDS = (("devices",), ("doctor",), ("survey",), ("bench", "barrier"), ("check",), ("export",))
@@ -166,6 +168,26 @@ def test_devices_shows_names_with_brackets_and_remedies_in_full(portbar_command,
     assert "\x1b" not in out
 
 
+@pytest.mark.parametrize("room", [60, 80])
+def test_names_of_devices_break_after_words_and_hyphens(room):
+    name, platform = "pthread-skylake-avx512-Intel(R) Xeon(R) Processor", "Portable Computing Language, OpenCL 3.0 PoCL"
+    entry = {"device": "0:0", "name": name, "platform": platform, "facts": {"compute_units": 2}, "usable": True}
+    shown = printed(devices.table_of({"devices": [entry], "empty_platforms": []}, room), room)
+    parts = set(re.findall(r"\S+", name.replace("-", "- "))) | set(platform.split())
+    words = set(re.findall(r"\S+", shown.replace("-", "- ")))
+    assert words - parts == {"device", "platform", "units", "works", "0:0", "2", "yes"}
+    assert "Processor" in words
+    assert max(map(len, shown.splitlines())) <= room
+
+
+@pytest.mark.parametrize("name", ["x" * 200, "x" * 20])
+def test_a_name_without_a_place_to_break_leaves_room_for_the_platform(name):
+    entry = {"device": "0:0", "name": name, "platform": "A platform", "facts": {"compute_units": 2}, "usable": True}
+    shown = printed(devices.table_of({"devices": [entry], "empty_platforms": []}, 80))
+    assert "A platform" in shown
+    assert shown.count("x") == len(name)
+
+
 @pytest.mark.parametrize("extra", [(), ("--json",)])
 def test_devices_warns_of_loops_that_end_early(portbar_command, machine, monkeypatch, extra):
     found = portbar.Findings(loop_limit=65_535)
@@ -231,7 +253,7 @@ def test_doctor_shows_all_that_the_table_says_of_a_known_fault(portbar_command, 
     known = [{name: getattr(quirk, name) for name in names} for quirk in quirks.matching(of)]
     faults = (
         "leader-forgotten failed-wait-list failed-event-released break-after-return arguments-unchecked rewritten-logs "
-        "first-item-twice endless-loops"
+        "first-item-twice endless-loops parents-listed"
     )
     names = {f"pocl-{fault}" for fault in faults.split()}
     assert {quirk["name"] for quirk in known} == names
@@ -278,6 +300,20 @@ def test_doctor_says_first_whether_all_is_well(portbar_command, machine):
     assert out.splitlines()[:2] == ["No OpenCL device works.", "no platform is here"]
 
 
+def test_doctor_is_content_with_a_platform_that_waits_to_be_switched_on(portbar_command, machine, monkeypatch):
+    monkeypatch.delenv("RUSTICL_ENABLE", raising=False)
+    machine.empty = explain_empty(DeviceFacts(platform_name="rusticl"))
+    machine.verdicts[BAD] = WORKS
+    code, out, _ = portbar_command("doctor")
+    assert code == 0
+    assert out.splitlines()[0] == "All is well: 2 of 2 OpenCL devices work."
+    assert "RUSTICL_ENABLE=llvmpipe" in out
+    machine.listing = Listing((), (DeviceFacts(platform_name="rusticl"),))
+    code, out, _ = portbar_command("doctor")
+    assert code == 3
+    assert out.splitlines()[0] == "No OpenCL device works: rusticl lists no device."
+
+
 @pytest.mark.parametrize("extra", [(), ("--json",)])
 def test_doctor_names_a_variable_that_hides_runtimes(portbar_command, machine, monkeypatch, extra):
     monkeypatch.setattr(icd, "hiding_variable", lambda _: "OCL_ICD_VENDORS")
@@ -304,6 +340,34 @@ def test_benchmarks_of_devices_that_fail_say_why(portbar_command, monkeypatch, m
     assert code == 3
     assert json.loads(out)[0]["status"] == "unusable"
     assert "unknown target CPU" in err
+
+
+@pytest.mark.parametrize(
+    ("outcome", "most", "words"),
+    [
+        (
+            {"status": "partial", "reason": "the time was over"},
+            None,
+            "the time was over; a larger --seconds gives it more",
+        ),
+        ({"status": "crash", "reason": "ended by SIGSEGV"}, None, "ended by SIGSEGV"),
+        ({"status": "ok"}, 1, "grids of this device have one work-group, so that no algorithm is better than another"),
+    ],
+    ids=["late", "crash", "one group"],
+)
+def test_a_benchmark_that_is_not_stored_says_why_and_what_helps(portbar_command, monkeypatch, outcome, most, words):
+    def step(_step, _payload, _limit, rows):
+        rows.append(barrier_row([1.0]))
+        return outcome
+
+    monkeypatch.setattr(selected, "chosen", lambda _: [(GOOD, GOOD)])
+    monkeypatch.setattr(selected, "facts", lambda _: DeviceFacts(name="A Device"))
+    monkeypatch.setattr(selected, "check", lambda _: WORKS)
+    monkeypatch.setattr(bench, "probe", lambda _: SimpleNamespace(findings=None))
+    monkeypatch.setattr(bench, "choose", lambda _: SimpleNamespace(max_groups=most))
+    monkeypatch.setattr(bench, "run_step", step)
+    _, out, _ = portbar_command("bench", "barrier")
+    assert f"not stored: {words}" in " ".join(out.split())
 
 
 @pytest.mark.device
@@ -357,7 +421,7 @@ def test_a_source_that_is_not_text_is_refused(portbar_command, selector, tmp_pat
     (tmp_path / "binary.cl").write_bytes(b"\xff\xfe")
     code, out, err = portbar_command("export", "-d", selector, "-o", tmp_path, "--source", tmp_path / "binary.cl")
     assert (code, out) == (1, "")
-    assert "binary.cl is not UTF-8" in err
+    assert "binary.cl, line 1: the text outside comments is not UTF-8" in err
 
 
 @pytest.mark.device

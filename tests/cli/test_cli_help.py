@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import click
@@ -22,7 +22,7 @@ import pytest
 from rich.console import Console
 
 from portbar.cli import cli
-from portbar.cli.progress import WORTH_SAYING_S, Steps, about
+from portbar.cli.progress import WORTH_SAYING_S, ShownSteps, about, titled
 from portbar.cli.show import slugs
 from tests.checkout import ROOT, environment
 from tests.cli.support import commands, parsed
@@ -147,7 +147,7 @@ def test_the_instructions_of_the_page_make_a_shell_complete(
     (tmp_path / ".config" / "fish" / "completions").mkdir(parents=True)
     (tmp_path / "script").write_text(script, encoding="utf-8")
     command = [found, option, str(tmp_path / "script")]
-    done = subprocess.run(command, env=with_command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=with_command, capture_output=True, text=True, timeout=180, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     if shell == "zsh":
         assert done.stdout.splitlines()[-1] == "completed by _portbar_completion"
@@ -169,10 +169,13 @@ def test_files_are_completed_where_no_record_fits() -> None:
 
 def on_terminal(program: str, env: dict[str, str]) -> tuple[str, str]:
     """Run Python with standard error on a terminal; what came there, and on standard output."""
-    ours, theirs = pty.openpty()
+    try:
+        ours, theirs = pty.openpty()
+    except OSError as error:
+        pytest.skip(f"this machine has no pseudo-terminal: {error}")
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=theirs, env=env) as process:
         os.close(theirs)
-        text, deadline = b"", time.monotonic() + 20.0
+        text, deadline = b"", time.monotonic() + 120.0
         while time.monotonic() < deadline:
             if select.select([ours], [], [], 0.1)[0]:
                 try:
@@ -195,8 +198,8 @@ def plain_environment(**more: str) -> dict[str, str]:
 STEPS = f"""
 import time
 from portbar.cli.output import err
-from portbar.cli.progress import Steps
-with Steps(err()) as steps:
+from portbar.cli.progress import ShownSteps
+with ShownSteps(err()) as steps:
     steps.step("0:0 A [red]device[/red]", "measuring [x]", 3.0)
     time.sleep(0.8)
     steps.note("7 done")
@@ -226,14 +229,14 @@ SURROUNDINGS: dict[str, dict[str, str]] = {
 
 
 @pytest.fixture(scope="module")
-def said() -> dict[str, tuple[str, str]]:
+def said() -> dict[str, Future[tuple[str, str]]]:
     """Return the output of `STEPS` in each of the surroundings, all at once: it sleeps most of the time."""
     with ThreadPoolExecutor() as pool:
-        return dict(zip(SURROUNDINGS, pool.map(said_to, SURROUNDINGS.values()), strict=True))
+        return {name: pool.submit(said_to, more) for name, more in SURROUNDINGS.items()}
 
 
-def test_a_terminal_gets_a_bar_that_goes_away(said: dict[str, tuple[str, str]]) -> None:
-    text, out = said["terminal"]
+def test_a_terminal_gets_a_bar_that_goes_away(said: dict[str, Future[tuple[str, str]]]) -> None:
+    text, out = said["terminal"].result()
     assert out == ""
     assert re.search(r"measuring \[x\] for about 3 s .*0:00:0[12]", text)
     assert "7 done" in text
@@ -247,8 +250,8 @@ def test_a_terminal_gets_a_bar_that_goes_away(said: dict[str, tuple[str, str]]) 
 
 
 @pytest.mark.parametrize("where", ["dumb", "piped in colour", "piped"])
-def test_anything_else_gets_lines(said: dict[str, tuple[str, str]], where: str) -> None:
-    text, _ = said[where]
+def test_anything_else_gets_lines(said: dict[str, Future[tuple[str, str]]], where: str) -> None:
+    text, _ = said[where].result()
     lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in text.splitlines()]
     assert [re.sub(r"^\[ +\d\.\d s\] ", "", line) for line in lines] == [
         "0:0 A [red]device[/red]: measuring [x] for about 3 s",
@@ -259,9 +262,39 @@ def test_anything_else_gets_lines(said: dict[str, tuple[str, str]], where: str) 
     assert "\x1b[?25" not in text
 
 
+LONG_NAME = "0:0 pthread-skylake-avx512-AMD EPYC (Portable Computing Language, OpenCL 3.0 PoCL 3.1+debian Linux)"
+LONG_STEP = f"""
+import time
+from portbar.cli.output import err
+from portbar.cli.progress import ShownSteps
+with ShownSteps(err()) as steps:
+    steps.step("{LONG_NAME}", "measuring occupancy", 5.0)
+    time.sleep(1.2)
+"""
+
+
+def test_a_line_of_80_columns_says_what_is_done_to_a_device_with_a_long_name() -> None:
+    text, _ = on_terminal(LONG_STEP, plain_environment(COLUMNS="80"))
+    plain = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", text)
+    lines = {line.strip() for line in re.split(r"[\r\n]+", plain) if line.strip()}
+    assert lines
+    for line in lines:
+        assert re.fullmatch(r"0:0 \.\.\.: measuring occupancy for about 5 s \S+ 0:00:0\d", line), line
+        assert len(line) <= 80
+
+
+def test_a_name_gives_way_to_what_is_done() -> None:
+    assert titled("", "checking 3 devices", 10) == "checking 3 devices"
+    assert titled(LONG_NAME, "measuring") == f"{LONG_NAME}: measuring"
+    assert titled("0:0 A device", "measuring", 40) == "0:0 A device: measuring"
+    assert titled(LONG_NAME, "measuring", 60) == "0:0 pthread-skylake-avx512-AMD EPYC (Portable ...: measuring"
+    assert titled(LONG_NAME, "measuring", 20) == "0:0 ...: measuring"
+    assert titled(LONG_NAME, "measuring", 15) == "0:0: measuring"
+
+
 def test_a_step_that_is_over_in_time_is_not_announced() -> None:
     stream = io.StringIO()
-    with Steps(Console(file=stream, width=80)) as steps:
+    with ShownSteps(Console(file=stream, width=80)) as steps:
         steps.step("x", "quick", 0.1)
         steps.step("x", "quick", 0.1)
     time.sleep(0.1)
@@ -372,7 +405,7 @@ def interrupted(program: str, *arguments: str) -> tuple[int, str, str]:
             assert line, said
             said += line
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=120)
     return process.returncode, out, said + err
 
 
@@ -420,7 +453,7 @@ def test_check_of_a_device_keeps_what_is_done_on_ctrl_c(selector: str) -> None:
 import sys
 from portbar import cli
 from portbar.cli import progress
-progress.Steps.note = lambda self, text: print("READY", file=sys.stderr, flush=True)
+progress.ShownSteps.note = lambda self, text: print("READY", file=sys.stderr, flush=True)
 cli.main()
 """
     code, out, err = interrupted(program, "check", "-d", selector, "--seconds", "60", "--no-store", "--json")

@@ -16,7 +16,7 @@ from portbar import records
 from portbar.cli import survey
 from portbar.errors import RecordError
 from portbar.records.placing import place
-from portbar.survey.report.index import index_of
+from portbar.survey.report.index import BEGIN, index_of
 from tests.checkout import ROOT
 from tests.cli.support import PAGE, SLUG
 from tests.records_support import FACTS, device, record, stopped_record
@@ -76,7 +76,7 @@ def test_submit_places_each_device_says_what_comes_next_and_brings_the_index_up_
     [
         ({"created": "2026-11-22T10:00:00Z"}, {}, "newer, of 2026-11-22T10:00:00Z"),
         ({}, {"partial": True}, "complete"),
-        ({}, {"invocation": record()["invocation"] | {"quick": True}}, "quick"),
+        ({}, {"invocation": record()["invocation"] | {"quick": True}}, "this is of a quick survey"),
         ("no json", {}, "not a record"),
     ],
     ids=["newer", "complete", "full", "damaged"],
@@ -96,6 +96,20 @@ def test_existing_files_are_not_lost_without_force(tmp_path: Path, matrix: Path,
     result = run("submit", file, "--matrix", matrix, "--force")
     assert result.exit_code == 0, result.output
     assert records.load(target)["seed"] == 8
+
+
+@pytest.mark.parametrize("fault", ["quick", "unsteady"])
+def test_records_that_say_too_little_are_filed_with_force_only(tmp_path: Path, matrix: Path, fault: str):
+    one, good = device(facts=FACTS | {"name": "Busy GPU"}), device()
+    one["barrier"]["unsteady"] = fault == "unsteady"
+    of = record(one, good, invocation=record()["invocation"] | {"quick": fault == "quick"})
+    result = run("submit", written(tmp_path / "r.json", of), "--matrix", matrix)
+    assert result.exit_code == 1
+    assert ("without --quick" if fault == "quick" else "as on a busy machine") in result.stdout
+    assert "--force files it anyway" in result.stdout
+    assert [path.name for path in matrix.glob("*.json")] == ([] if fault == "quick" else [f"{SLUG}.json"])
+    assert run("submit", tmp_path / "r.json", "--matrix", matrix, "--force").exit_code == 0
+    assert len([*matrix.glob("*.json")]) == 2
 
 
 def test_an_older_record_is_replaced_and_the_same_one_left_alone(tmp_path: Path, matrix: Path):
@@ -150,13 +164,31 @@ def test_submit_without_a_folder_is_wrong_usage(tmp_path: Path):
     assert result.exit_code == 2
 
 
-def test_a_folder_without_a_page_takes_records_all_the_same(tmp_path: Path):
-    result = run("submit", written(tmp_path / "r.json", record()), "--matrix", tmp_path)
+def test_a_folder_without_a_page_gets_one(tmp_path: Path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    result = run("submit", written(tmp_path / "r.json", record()), "--matrix", folder)
     assert result.exit_code == 0
-    assert "The index was not written: the folder has no README.md: make one with the two lines" in result.stdout
-    (tmp_path / "README.md").write_text("# Mine\n", encoding="utf-8")
-    assert "README.md of the folder lacks the two lines" in str(run("index", tmp_path).exception)
-    assert "README.md" not in result.stdout.partition("git add")[2]
+    assert f"git add {folder}/{SLUG}.json {folder}/README.md\n" in result.stdout
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    assert page.startswith(f"# Records of OpenCL devices\n\n{BEGIN}\n")
+    assert f"]({SLUG}.json)" in page
+    assert run("index", "--check", folder).exit_code == 0
+
+
+def test_index_makes_a_page_of_records_only_and_changes_no_page_without_markers(tmp_path: Path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    assert "holds neither records nor a README.md" in str(run("index", folder).exception)
+    written(folder / "a.json", record())
+    assert run("index", "--check", folder).exit_code == 1
+    assert not (folder / "README.md").exists()
+    assert run("index", folder).exit_code == 0
+    (folder / "README.md").write_text("# Mine\n", encoding="utf-8")
+    assert "README.md of the folder lacks the two lines" in str(run("index", folder).exception)
+    result = run("submit", written(tmp_path / "r.json", record(seed=9)), "--matrix", folder)
+    assert "The index was not written: README.md of the folder lacks the two lines" in result.stdout
+    assert (folder / "README.md").read_text(encoding="utf-8") == "# Mine\n"
 
 
 def test_index_check_fails_when_the_page_is_stale_and_writes_nothing(matrix: Path):
@@ -205,7 +237,7 @@ def test_the_index_leads_to_the_record_of_each_device_and_nothing_of_theirs_is_m
     line = index_of([("a](javascript:alert(1)) <b>|.json", record(one))]).splitlines()[4]
     file = "a%5D%28javascript%3Aalert%281%29%29%20%3Cb%3E%7C.json"
     assert line.startswith(
-        rf"| [G\|P\*U \<b\>\_\[x\](y) (Test platform, 10.20.30.40)]({file}) | usable | 16 | 2.14 | 8 |"
+        rf"| [G\|P\*U \<b\>\_\[x\](y) (Test platform, 10.20.30.40)]({file}) | usable | 16 | 2.14 times faster | 8 |"
     )
     one["barrier"]["unsteady"] = True
     assert "| unsteady |" in index_of([("a.json", record(one))])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,12 +32,15 @@ def leave(room: int) -> None:
 
 @contextmanager
 def full_disk(room: int = 16) -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    """Limit files for a while; of a module that is imported meanwhile, Python would leave bytecode that is cut short."""
+    before, kept = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
     leave(room)
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = kept
 
 
 def run_on_full_disk(*arguments: object) -> Any:
@@ -59,6 +64,21 @@ def test_the_limit_is_one_that_writing_in_place_does_not_survive(tmp_path: Path)
     with full_disk(), pytest.raises(OSError, match="File too large"):
         path.write_text("new " * 10)
     assert path.read_text() != "old " * 10
+
+
+def test_a_module_that_is_imported_meanwhile_leaves_no_bytecode_that_is_cut_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All tests share one folder of bytecode, as do all programs of a Python that is installed."""
+    (tmp_path / "imported_on_full_disk.py").write_text("value = 7\n" * 9, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "bytecode"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    with full_disk():
+        importlib.import_module("imported_on_full_disk")
+    assert names(tmp_path / "bytecode") == set()
+    del sys.modules["imported_on_full_disk"]
+    assert importlib.import_module("imported_on_full_disk").value == 7
 
 
 def test_index_keeps_the_page(matrix: Path) -> None:

@@ -206,12 +206,71 @@ def test_little(portbar_device):
     )
 
 
+def test_markers_of_module_class_and_test_merge_and_the_closest_wins(inner):
+    """The first CPU has cl_x and cl_khr_fp64, two work-groups of at most 64; the second less."""
+    program = """
+import pytest
+
+pytestmark = pytest.mark.portbar(local_size=65)
+
+@pytest.mark.portbar(local_size=64, extensions="cl_khr_fp64")
+class TestMerged:
+    @pytest.mark.portbar(groups=2)
+    def test_groups_beside_the_extension(self, portbar_device):
+        assert portbar_device.name == "First CPU"
+
+    @pytest.mark.portbar(extensions="cl_nowhere")
+    def test_both_extensions(self, portbar_device):
+        raise AssertionError
+
+    @pytest.mark.portbar(groups=5)
+    def test_more_groups(self, portbar_device):
+        raise AssertionError
+
+    def test_of_the_class_alone(self, portbar_device):
+        assert portbar_device.name == "First CPU"
+
+@pytest.mark.portbar(local_size=64, extensions="cl_nowhere")
+class TestNowhere:
+    @pytest.mark.portbar(groups=1)
+    def test_groups(self, portbar_device):
+        raise AssertionError
+
+@pytest.mark.portbar(groups=2)
+class TestGroups:
+    @pytest.mark.portbar(local_size=8)
+    def test_smaller_ones(self, portbar_device):
+        assert portbar_device.name == "First CPU"
+
+def test_of_the_module_alone(portbar_device):
+    raise AssertionError
+"""
+    result = inner(program, "--strict-markers")
+    result.assert_outcomes(passed=3, skipped=11)
+    result.stdout.fnmatch_lines_random(
+        [
+            "*First CPU lacks cl_nowhere",
+            "*Second CPU lacks cl_khr_fp64",
+            "*Second CPU runs 1 work-group(s) of 8 concurrently, the test needs 2",
+            "*First CPU runs 4 work-group(s) of 64 concurrently, the test needs 5",
+            "*First CPU supports at most 64 work-items per group, not 65",
+        ]
+    )
+
+
 @pytest.mark.parametrize(
     ("marker", "arguments", "message"),
     [
         ("groups=1", "", "*uses no portbar fixture*"),
         ("nonsense=1", "portbar_device", "*it got an unexpected keyword argument 'nonsense'*"),
         ("2", "portbar_device", "*it takes 0 positional arguments*"),
+        ("groups='2'", "portbar_device", "*groups must be an integer of 1 or more, not '2'*"),
+        ("groups=True", "portbar_device", "*groups must be an integer of 1 or more, not True*"),
+        ("groups=0", "portbar_device", "*groups must be an integer of 1 or more, not 0*"),
+        ("local_size=64.0", "portbar_device", "*local_size must be an integer of 1 or more, not 64.0*"),
+        ("local_size=(8, 8)", "portbar_device", "*local_size must be an integer of 1 or more, not (8, 8)*"),
+        ("extensions=64", "portbar_device", "*extensions must be names of OpenCL extensions, not 64*"),
+        ("extensions=['cl_khr_fp64', None]", "portbar_device", "*extensions must be names of OpenCL extensions, not*"),
     ],
 )
 def test_a_wrong_marker_is_an_error(inner, marker, arguments, message):

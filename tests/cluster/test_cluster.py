@@ -94,7 +94,7 @@ def fakes(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "DESCRIBE", "cluster_fakes:describe")
     monkeypatch.setattr(cluster, "SURVEY", "cluster_fakes:survey_host")
     # A nanny takes some seconds to start a worker on a busy machine.
-    monkeypatch.setattr(cluster, "_COME_BACK_S", 8.0)
+    monkeypatch.setattr(cluster, "_COME_BACK_S", 20.0)
     return folder
 
 
@@ -127,7 +127,7 @@ async def nothing():
 
 def run(folder, address, job=None, heard=lambda *_event: None):
     survey = ClusterSurvey(folder, job or Job(quick=True), heard)
-    asyncio.run(asyncio.wait_for(survey.run(address), 90))
+    asyncio.run(asyncio.wait_for(survey.run(address), 300))
     return survey
 
 
@@ -160,7 +160,7 @@ def test_workers_that_die_cost_their_own_host_only_and_the_next_run_goes_on(fake
         old: "failed",
     }
     assert hosts[twice].attempts == 2
-    assert "none returned within 8 s" in hosts[dies].reason
+    assert "none returned within 20 s" in hosts[dies].reason
     assert "died during the survey" in hosts[always].reason
     assert "no driver at (address) in drivers" in hosts[fails].reason
     assert f"it has portbar 0.0.1, this is {__version__}: install the same version" in hosts[old].reason
@@ -249,7 +249,7 @@ def test_ctrl_c_ends_the_survey_on_the_workers_too(fakes, tmp_path, whose):
             time.sleep(0.1)
         # The whole group, as a terminal does.
         os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=40)
+        out, err = process.communicate(timeout=120)
         assert process.returncode == 130, err
         assert "Traceback" not in err
         host = json.loads(out)["hosts"][label]
@@ -306,7 +306,9 @@ except ImportError as error:
 def test_a_worker_without_portbar_says_so():
     """Its function is sent as code: its name would lead nowhere, not even at the scheduler."""
     sent = cloudpickle.dumps(cluster._by_name(cluster.DESCRIBE)).hex()
-    done = subprocess.run([sys.executable, "-c", WITHOUT, sent], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, sent], capture_output=True, text=True, timeout=180, check=True
+    )
     assert "portbar" in done.stdout
 
 

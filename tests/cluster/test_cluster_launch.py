@@ -68,7 +68,7 @@ def launch(tmp_path, monkeypatch):
         """Run jobs of (host, variables, arguments) at once; their standard errors, and the hosts that were surveyed."""
         (tmp_path / "log").write_text("", encoding="utf-8")
         started = [start(host, *arguments, **variables) for host, variables, arguments in jobs]
-        ended = [process.communicate(timeout=60) for process in started]
+        ended = [process.communicate(timeout=180) for process in started]
         assert [process.returncode for process in started] == [expected] * len(started), ended
         return [err for _, err in ended], sorted((tmp_path / "log").read_text(encoding="utf-8").split())
 
@@ -121,21 +121,21 @@ def test_another_survey_in_the_same_folder_is_refused(launch, tmp_path):
 
 
 def wait_for_survey(folder):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not (folder / "log").read_text(encoding="utf-8") and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
 def test_without_a_file_one_process_of_a_host_prints(launch, tmp_path):
     _, variables, _ = slurm("node0", ())
-    first = launch.start("node0", "--json", seconds=30, **variables)
+    first = launch.start("node0", "--json", seconds=120, **variables)
     wait_for_survey(tmp_path)
     for host, printed in (("node0", False), ("node1", True)):
         other = launch.start(host, "--json", seconds=0.1, **variables)
-        out, err = other.communicate(timeout=60)
+        out, err = other.communicate(timeout=180)
         assert (bool(out), "nothing to do" in err) == (printed, not printed)
     first.send_signal(signal.SIGINT)
-    out, _ = first.communicate(timeout=30)
+    out, _ = first.communicate(timeout=120)
     assert json.loads(out)["interrupted"]
 
 
@@ -146,7 +146,7 @@ def test_the_end_of_a_job_keeps_what_is_done_and_the_next_goes_on(launch, tmp_pa
     (path,) = (tmp_path / "records").glob("*.json")
     assert records.load(path)["interrupted"], "a record that grows is marked, since its process may be killed"
     process.send_signal(number)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert records.load(path)["interrupted"]
     _, surveyed = launch(("node0", {}, ("-o", "records/")))

@@ -211,6 +211,26 @@ def split(payload: dict[str, Any]) -> dict[str, int]:
     return met
 
 
+TAKES_TIME = """
+kernel void takes_time(global uint *out)
+{
+    for (uint i = 0u; i < 200u; ++i)
+        out[get_global_id(0)] += i;
+}
+"""
+
+
+def drops_queues(payload: dict[str, Any]) -> None:
+    """Drop out-of-order queues whose commands may still run."""
+    context, other = _queue(payload)
+    kernel, _buffer = _ready(context, TAKES_TIME, 1024)
+    for _ in range(3000):
+        queue = cl.CommandQueue(context, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
+        cl.enqueue_nd_range_kernel(queue, kernel, (64,), (4,), None, [cl.enqueue_marker(queue)])
+        del queue
+        cl.enqueue_nd_range_kernel(other, kernel, (64,), (4,)).wait()
+
+
 _SKIPPED = """
 kernel void skipped(global uint *out, const uint none)
 {
@@ -280,7 +300,8 @@ def missed_stores(payload: dict[str, Any]) -> dict[str, int]:
     return {"instances": found["instances"], "both": sum(found["forbidden"].values())}
 
 
-#: A sum over a grid by hand. After the barrier one work-item reads the other group's value.
+#: A sum over a grid by hand. After the barrier one work-item reads the other group's value. Each kernel ends with a barrier, as
+#: PoCL needs it and an author would write it: the form that portbar makes hides this fault.
 LEFT_BEHIND = """
 #define PORTBAR_REDUCTION_LOCAL_SIZE 128
 #include "portbar/device_barrier.h"
@@ -293,6 +314,7 @@ kernel void left_behind(PORTBAR_GRID_PARAM, global long *values, global long *ou
     const uint id = portbar_reduction_id(), size = portbar_reduction_size(), group = portbar_group_id(&grid);
     const uint share = (group + size - 1u) / size;
     const long mine = portbar_work_group_scan_inclusive_add(scratch, 1L + group);
+    { volatile size_t item = get_local_id(0); (void)item; }
     if (id + 1u == size)
         values[group] = mine;
     (void)portbar_device_barrier(&grid);
@@ -300,6 +322,7 @@ kernel void left_behind(PORTBAR_GRID_PARAM, global long *values, global long *ou
     for (uint i = min(id * share, group); i < min((id + 1u) * share, group); ++i)
         before += values[i];
     out[portbar_global_id(&grid)] = portbar_work_group_reduce_add(scratch, before);
+    barrier(CLK_LOCAL_MEM_FENCE);
 }
 
 /* A second kernel with a barrier: the compiler then has functions that are not used in one place only. */
@@ -307,6 +330,7 @@ kernel void beside(PORTBAR_GRID_PARAM, global long *out)
 {
     PORTBAR_ENTER(grid);
     out[portbar_global_id(&grid)] = portbar_device_barrier(&grid);
+    barrier(CLK_LOCAL_MEM_FENCE);
 }
 """
 
@@ -317,6 +341,7 @@ kernel void teams(PORTBAR_GRID_PARAM)
 {
     PORTBAR_ENTER(grid);
     (void)portbar_team_split(&grid, 1u);
+    barrier(CLK_LOCAL_MEM_FENCE);
 }
 """
 
@@ -331,7 +356,7 @@ def left_behind(payload: dict[str, Any]) -> int:
 
     context, queue = _queue(payload)
     chosen = choose(describe(queue.device), {"device_barrier": "counter"})
-    strategy = replace(chosen, workarounds=chosen.workarounds - {quirks.LEADER_FORGOTTEN})
+    strategy = replace(chosen, workarounds=chosen.workarounds - {quirks.LEADER_FORGOTTEN, quirks.JOINS_LOST})
     kernel = Program(context, LEFT_BEHIND, strategy=strategy).kernel("left_behind")
     missed = 0
     for _ in range(40):
@@ -349,7 +374,8 @@ def _refused_teams(queue: cl.CommandQueue, strategy: Any) -> int:
     """How many splits into teams are refused, since work-items do not find the size that one of them has written."""
     from portbar import Error, Program  # noqa: PLC0415 (needs PyOpenCL)
 
-    launch = Program(queue.context, TEAMS, strategy=strategy).kernel("teams")(queue, None, (5,), num_groups=2)
+    program = Program(queue.context, TEAMS, strategy=strategy)
+    launch = program.kernel("teams")(queue, None, (5,), num_groups=2)
     try:
         launch.wait()
     except Error:
@@ -456,3 +482,85 @@ def long_bodies(payload: dict[str, Any]) -> list[float]:
         seconds.append(time.process_time() - began)
     # The first launch of all does more than compile.
     return seconds[1:]
+
+
+def foreign_binary(payload: dict[str, Any]) -> bool:
+    """Whether a driver refuses a binary that no driver has made, as OpenCL says."""
+    device = DeviceAddress.from_json(payload["address"]).resolve()
+    try:
+        cl.Program(cl.Context([device]), [device], [b"no driver's"]).build()
+    except cl.Error:
+        return True
+    return False
+
+
+def listed_in_place_of_a_part(payload: dict[str, Any]) -> dict[str, bool]:
+    """Whether a context that was made of a sub-device lists it, and the device that it is a part of."""
+    device = DeviceAddress.from_json(payload["address"]).resolve()
+    part = device.create_sub_devices([cl.device_partition_property.EQUALLY, 1])[0]
+    listed = cl.Context([part]).devices
+    return {"part": part in listed, "parent": device in listed}
+
+
+KEEPS_POINTERS = """
+#include "portbar/device_barrier.h"
+#include "portbar/reduction.h"
+#include "portbar/atomics.h"
+kernel void keeps_pointers(PORTBAR_GRID_PARAM, global uint *out, global uint *flag, global uint *board)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    const uint me = portbar_global_id(&grid), all = portbar_global_size(&grid);
+    uint sum = 0u, found = 0u;
+    if ((portbar_device_barrier_sum(&grid, 1u) % 3u)) {
+        const uint old = portbar_atomic_load_explicit(flag, memory_order_relaxed, memory_scope_device);
+        sum += portbar_device_barrier_sum(&grid, 1u);
+        if (me == 0u) {
+            flag[1] = sum;
+            (void)portbar_atomic_fetch_add_explicit(flag, 1u, memory_order_release, memory_scope_device);
+        } else if (get_local_id(0) == 0u) {
+            if (portbar_device_atomic_wait(&grid, flag, old))
+                atomic_add(flag + 2, flag[1]);
+        }
+        (void)portbar_device_broadcast(&grid, scratch, 1u, 1u % all);
+    }
+    const portbar_device_token token = portbar_device_barrier_arrive(&grid);
+    board[me] = 1u;
+    sum = portbar_device_reduce_add(&grid, scratch, found);
+    found += board[(me + 1u) % all];
+    portbar_device_barrier_all(&grid, 1u);
+    if (!portbar_device_barrier_wait(&grid, token))
+        return;
+    if (portbar_device_barrier_any(&grid, 1u)) {
+        const portbar_device_token another = portbar_device_barrier_arrive(&grid);
+        if (!portbar_device_barrier_wait(&grid, another))
+            return;
+    } else {
+        sum = portbar_device_barrier_any(&grid, 1u);
+        portbar_device_barrier(&grid);
+    }
+    out[me] = 1u + found + sum;
+}
+"""
+
+
+def lost_pointers(payload: dict[str, Any]) -> list[int]:
+    """Two work-groups of one work-item write 2 at the end of a kernel, and 0 stays where they left it before."""
+    from dataclasses import replace  # noqa: PLC0415 (one program's)
+
+    from portbar import Program  # noqa: PLC0415 (needs PyOpenCL)
+    from portbar.choices.profile import describe  # noqa: PLC0415
+    from portbar.choices.strategy import choose  # noqa: PLC0415
+
+    context, queue = _queue(payload)
+    chosen = choose(describe(queue.device), {"device_barrier": "counter"})
+    strategy = replace(chosen, workarounds=chosen.workarounds - {quirks.LOCAL_POINTERS_LOST})
+    buffers = [cl.Buffer(context, cl.mem_flags.READ_WRITE, 64) for _ in range(3)]
+    for buffer in buffers:
+        cl.enqueue_fill_buffer(queue, buffer, np.zeros(1, np.uint32), 0, 64)
+    Program(context, KEEPS_POINTERS, strategy=strategy).kernel("keeps_pointers")(
+        queue, None, (1,), *buffers, num_groups=2
+    ).wait()
+    out = np.zeros(2, np.uint32)
+    cl.enqueue_copy(queue, out, buffers[0])
+    return out.tolist()

@@ -216,6 +216,41 @@ def test_a_user_selects_by_place_or_by_part_of_a_name(machine, patterns, places)
     assert [f"{address.platform_index}:{address.device_index}" for address, _ in chosen] == places
 
 
+#: Platforms of one machine, each with its devices; runtimes for processors name the processor's vendor, too.
+MIXED = [
+    (("NVIDIA CUDA", "OpenCL 3.0 CUDA 13.0"), ["NVIDIA H100 80GB HBM3"]),
+    (("Intel(R) OpenCL", "OpenCL 3.1 LINUX"), ["Intel(R) Xeon(R) Processor"]),
+    (("Portable Computing Language", "OpenCL 3.0 PoCL 3.1"), ["pthread-Intel(R) Xeon(R) Processor"]),
+    (("rusticl", "OpenCL 3.0"), ["llvmpipe (LLVM 15.0.6, 256 bits)"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "places"),
+    [
+        ("intel", ["1:0"]),
+        ("pocl", ["2:0"]),
+        ("portable", ["2:0"]),
+        ("nvidia", ["0:0"]),
+        ("h100", ["0:0"]),
+        ("xeon", ["1:0", "2:0"]),
+        ("pthread", ["2:0"]),
+        ("llvmpipe", ["3:0"]),
+    ],
+)
+def test_a_name_that_a_platform_has_selects_no_device_of_others(pattern, places):
+    known = [
+        (DeviceAddress(number, index, name, device_name, version), None)
+        for number, ((name, version), names) in enumerate(MIXED)
+        for index, device_name in enumerate(names)
+    ]
+    chosen = addresses.select(known, [pattern])
+    assert [f"{address.platform_index}:{address.device_index}" for address, _ in chosen] == places
+    # Where that platform is missing, the name is looked for among the devices.
+    without = [entry for entry in known if not entry[0].platform_name.startswith("Intel")]
+    assert [address.platform_index for address, _ in addresses.select(without, ["intel"])] == [2]
+
+
 @pytest.mark.parametrize("pattern", ["1:0", "2:10", "nvidia", ""])
 def test_a_selection_that_matches_nothing_lists_what_there_is(machine, pattern):
     with pytest.raises(DeviceError, match="2:1 cpu EPYC"):

@@ -28,6 +28,7 @@ CHECK_S = 5
 
 COMMAND = f"""
 from portbar.device import listing, usable
+listing._MOST_TIMES = 1
 listing.look.__defaults__ = ({LIMIT_S}, None)
 usable.check_listed.__defaults__ = ({CHECK_S},)
 from portbar.cli import main
@@ -155,7 +156,10 @@ def test_drivers_that_fail_at_work_have_devices_that_do_not_work(tmp_path):
         assert why in found[name]["reason"]
         assert found[name]["remedy"]
     kept = [json.loads(file.read_text(encoding="utf-8")) for file in (tmp_path / "cache" / "usable").iterdir()]
-    assert len(kept) == len(AT_WORK)
+    # A check that took too long says nothing that holds for another time.
+    late = [name for name, why in AT_WORK.items() if why.startswith("no answer")]
+    assert late
+    assert len(kept) == len(AT_WORK) - len(late)
     assert all(entry["value"]["seconds"] < CHECK_S + 1 for entry in kept)
 
 
@@ -196,14 +200,14 @@ def test_ctrl_c_ends_devices_at_once_with_status_130(tmp_path, stage):
         time.sleep(3.0)
         process.send_signal(signal.SIGINT)
         began = time.monotonic()
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=120)
     finally:
         process.kill()
         process.wait()
     assert process.returncode == 130, err
     assert err.splitlines()[-1] == "portbar: interrupted"
     assert "Traceback" not in err
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     # An interrupted driver was not found to fail.
     assert not list((tmp_path / "cache" / "usable").glob("Fake*"))
 
@@ -220,8 +224,9 @@ def fakes(tmp_path, monkeypatch, own_cache):
     monkeypatch.setenv("OCL_ICD_VENDORS", str(folder))
     good = []
 
-    def run_task(_task, _payload, *, timeout, env):
+    def run_task(_task, _payload, *, timeout, at_most, env):
         assert timeout == 7
+        assert at_most > timeout
         seen = {**os.environ, **env}
         read = "".join(file.name[0] for file in icd.vendor_files({**seen, **icd.environment(seen)}))
         if read in good:
@@ -284,3 +289,10 @@ def test_an_interrupted_check_is_not_remembered(monkeypatch, own_cache):
     with pytest.raises(KeyboardInterrupt):
         usable.check_listed([(listing.DeviceAddress(0, 0, "P", "D"), listing.DeviceFacts(name="D"))])
     assert not list(own_cache.rglob("*.json"))
+
+
+def test_a_driver_that_only_took_too_long_is_not_told_to_be_updated():
+    late = FaultyDriver("/x/a.icd", "liba.so", f"{listing.child.NO_ANSWER} 20 s while loading drivers")
+    assert "less busy" in late.remedy
+    assert "update" not in late.remedy
+    assert "update" in FaultyDriver("/x/a.icd", "liba.so", "the process was killed by SIGABRT").remedy

@@ -16,20 +16,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyopencl as cl
+import pyopencl.array
 import pytest
 from click.testing import CliRunner
 
 from portbar import BuildError, Program, describe
 from portbar.choices.profile import forget
+from portbar.choices.strategy import choose
 from portbar.cli import doctor
 from portbar.device import quirks
 from portbar.device.addresses import address_of
 from portbar.device.child import ChildResult
 from portbar.device.facts import DeviceFacts, device_key, facts
-from portbar.device.quirks import QUIRKS
+from portbar.device.quirks import QUIRKS, mesa
 from portbar.device.quirks.entry import Kernel, Quirk, returns, run
 from tests.checkout import ROOT
+from tests.device import quirk_programs_host
+from tests.machine import Platform
 
 OF_DEVICES = [quirk for quirk in QUIRKS if quirk.platform]
 OF_PLATFORMS = [quirk for quirk in QUIRKS if not quirk.platform]
@@ -82,6 +87,21 @@ def test_the_programs_are_right_where_the_fault_is_not(device: Any) -> None:
 @pytest.mark.parametrize("quirk", OF_PLATFORMS, ids=named)
 def test_the_fault_of_the_platform_shows(quirk: Quirk, tmp_path: Path) -> None:
     function(quirk.task)(tmp_path, quirk.symptom)
+
+
+def test_a_fault_of_another_kind_is_not_taken_for_an_unknown_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linker = 'Executable "ld" doesn\'t exist!'
+    seen = Platform("Portable Computing Language PoCL 3.0", "Portable Computing Language", "pthread", 2, linker)
+    monkeypatch.setattr(quirk_programs_host, "ask", lambda *_: ([seen], ""))
+    monkeypatch.setattr(quirk_programs_host, "processor_is_new", lambda: False)
+    symptom = by_name("pocl-unknown-cpu").symptom
+    with pytest.raises(pytest.skip.Exception, match="another reason: Executable"):
+        quirk_programs_host.unknown_cpu(tmp_path, symptom)
+    monkeypatch.setattr(quirk_programs_host, "processor_is_new", lambda: True)
+    with pytest.raises(AssertionError, match="the wheel compiles"):
+        quirk_programs_host.unknown_cpu(tmp_path, symptom)
 
 
 @pytest.fixture
@@ -196,6 +216,10 @@ def llvmpipe(driver: str) -> DeviceFacts:
     return DeviceFacts(name="llvmpipe (LLVM 15)", driver_version=driver)
 
 
+def rusticl(driver: str) -> DeviceFacts:
+    return replace(llvmpipe(driver), platform_name="rusticl")
+
+
 def intel(kind: str) -> DeviceFacts:
     return DeviceFacts(platform_name="Intel(R) OpenCL", type=(kind,), extensions=("cl_intel_concurrent_dispatch",))
 
@@ -207,10 +231,13 @@ OCLGRIND = DeviceFacts(name="Oclgrind Simulator")
 @pytest.mark.parametrize(
     ("name", "has", "has_not", "log"),
     [
+        ("pocl-without-linker", replace(POCL, type=("CPU",)), DeviceFacts(type=("CPU",)), ""),
         ("pocl-unknown-cpu", POCL, DeviceFacts(platform_version="CUDA"), "error: unknown target CPU 'generic'"),
         ("rusticl-not-enabled", DeviceFacts(platform_name="rusticl"), POCL, quirks.NO_DEVICES),
         ("clover-without-devices", DeviceFacts(platform_name="Clover"), POCL, quirks.NO_DEVICES),
         ("llvmpipe-loop-limit", llvmpipe("22.3.6"), llvmpipe("25.0.7-2"), ""),
+        ("rusticl-inline-assembly", rusticl("26.2.6-1"), llvmpipe("26.2.6-1"), ""),
+        ("rusticl-ignored-lines", rusticl("26.2.6-1"), rusticl("22.3.6"), ""),
         ("llvmpipe-long-bodies", llvmpipe("22.3.6"), DeviceFacts(driver_version="22.3.6"), ""),
         ("pocl-barrier-under-if", pocl("5.0+debian"), POCL, ""),
         ("pocl-break-after-return", pocl("7.1+debian"), llvmpipe("22.3.6"), ""),
@@ -238,12 +265,45 @@ def test_an_entry_matches_where_it_was_seen_and_not_elsewhere(
 ) -> None:
     for variable in ("RUSTICL_ENABLE", "POCL_WORK_GROUP_METHOD"):
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
     assert by_name(name) in quirks.matching(has, log)
     assert by_name(name) not in quirks.matching(has_not, log)
 
 
-def test_the_page_is_what_the_table_says() -> None:
-    page = ROOT / "docs" / "quirks.md"
-    begun, table = page.read_text(encoding="utf-8").split("<!-- table -->\n")
-    assert table == quirks.markdown(), "put in what `python -m portbar.device.quirks` prints"
-    assert "portbar doctor" in begun
+def test_functions_that_kernels_share_are_inlined_where_that_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "rusticl-shared-functions"
+    monkeypatch.setattr(mesa, "host_architecture", lambda: "riscv64")
+    quirks._of_device.cache_clear()
+    try:
+        assert by_name(name) in quirks.matching(rusticl("25.0.7-2"))
+        assert by_name(name) not in quirks.matching(rusticl("26.2.6-1"))
+        monkeypatch.setattr(mesa, "host_architecture", lambda: "x86_64")
+        assert by_name(name) not in quirks.matching(rusticl("25.0.7-2"))
+    finally:
+        quirks._of_device.cache_clear()
+
+
+@pytest.mark.device
+def test_a_program_with_shared_functions_builds_with_all_of_them_inlined(context: Any, device: Any, queue: Any) -> None:
+    """The workaround for another processor compiles here, and changes nothing."""
+    strategy = choose(describe(device))
+    strategy = replace(strategy, workarounds=strategy.workarounds | {quirks.CALLS_SHARED})
+    source = '#include "portbar/atomics.h"\n' + mesa._SHARED.replace(
+        "out[0] =", "portbar_atomic_add(&out[0], 1u); out[0] +="
+    )
+    program = Program(context, source, strategy=strategy, devices=[device])
+    assert "apply_to = function" in program.rendered(device)
+    words = cl.array.to_device(queue, np.array([0, 5], np.uint32))
+    for kernel in ("first", "second"):
+        program.kernel(kernel)(queue, (1,), (1,), words).wait()
+    assert int(words.get()[0]) == 1 + 16 + 1 + 17
+
+
+@pytest.mark.parametrize(
+    ("page", "made", "option"), [("quirks", quirks.markdown, ""), ("verification", quirks.tests_markdown, " --tests")]
+)
+def test_the_pages_are_what_the_table_says(page: str, made: Callable[[], str], option: str) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    begun, table = text.split("<!-- table -->\n")
+    assert table == made(), f"put in what `python -m portbar.device.quirks{option}` prints"
+    assert f"{'portbar doctor' if not option else option.strip()}" in begun

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import sys
 import time
+from dataclasses import replace
 
 import pytest
 
+from portbar.choices.strategy import DeviceProfile, choose
 from portbar.device import child, quirks, usable
 from portbar.device.addresses import DeviceAddress, list_devices
 from portbar.device.child import ChildResult
 from portbar.device.facts import DeviceFacts, facts
+from portbar.device.findings import Findings
+from portbar.errors import UnsupportedFeatureError
 from portbar.records import cache
 
 ADDRESS = DeviceAddress(0, 0, "Portable Computing Language", "pthread-EPYC")
@@ -33,7 +39,7 @@ def children(monkeypatch):
 
 
 def judge(*, refresh=False):
-    return usable._check(ADDRESS, POCL, 20, refresh=refresh)
+    return usable._check(ADDRESS, POCL, (20, 20), refresh=refresh)
 
 
 def test_a_right_answer_is_usable_and_remembered(children):
@@ -65,7 +71,7 @@ def test_another_driver_is_another_device(children):
     children += [RIGHT, WRONG]
     judge()
     newer = DeviceFacts(platform_name="Portable Computing Language", name="pthread-EPYC", driver_version="2")
-    assert not usable._check(ADDRESS, newer, 20, refresh=False).usable
+    assert not usable._check(ADDRESS, newer, (20, 20), refresh=False).usable
 
 
 @pytest.mark.parametrize("damage", [{}, {"seconds": "long"}, {"seconds": 10**400}, {"checked": 10**400}])
@@ -85,6 +91,88 @@ def test_a_build_failure_gives_the_compilers_line_and_the_remedy_of_its_quirk(ch
     assert verdict.reason.endswith("compiling: error: unknown target CPU 'generic'")
     assert "portbar[cpu]" in verdict.remedy
     assert "pocl-opencl-icd" in verdict.remedy
+
+
+WITHOUT_LINKER = (
+    "the process was killed by SIGABRT; last lines of its standard error:\n"
+    'error: unable to execute command: Executable "ld" doesn\'t exist!\n'
+    "error: linker command failed with exit code 1 (use -v to see invocation)\n"
+    "Final linking of kernel portbar_usable failed."
+)
+WITHOUT_LIBRARIES = (
+    "the process was killed by SIGABRT; last lines of its standard error:\n"
+    "/usr/bin/ld: cannot find -lgcc: No such file or directory\n"
+    "error: linker command failed with exit code 1 (use -v to see invocation)\n"
+    "Final linking of kernel portbar_usable failed."
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"), [(WITHOUT_LINKER, 'Executable "ld"'), (WITHOUT_LIBRARIES, "cannot find -lgcc")]
+)
+def test_pocl_without_a_linker_is_told_what_to_install(children, monkeypatch, log, cause):
+    monkeypatch.setattr(sys.modules[__name__], "POCL", dataclasses.replace(POCL, type=("CPU",)))
+    children.append(ChildResult("crash", None, log, 1.0))
+    verdict = judge()
+    assert cause in verdict.reason
+    assert "links each kernel" in verdict.reason
+    assert "apt-get install gcc libc6-dev" in verdict.remedy
+    assert "update" not in verdict.remedy
+
+
+@pytest.mark.parametrize(
+    ("status", "log", "remedy"),
+    [
+        # Logs of PoCL 3.1 and 6.0, and of loaders; the codes are those of the specification.
+        ("crash", "SIGABRT\n/usr/bin/ld: cannot find -lgcc: Too many open files", "ulimit -n"),
+        ("error", "OSError: [Errno 28] No space left on device: '/root/.cache/pocl/kcache'", "disk space"),
+        ("error", "PermissionError: [Errno 13] Permission denied: '/dev/dri/renderD128'", "let this user"),
+        ("crash", "the process was killed by SIGABRT\nNot enough memory to run on this device.", "other programs"),
+        ("crash", "the process was killed by SIGKILL", "other programs"),
+        ("error", "MemoryError: clEnqueueNDRangeKernel failed: OUT_OF_HOST_MEMORY", "other programs"),
+        ("error", "RuntimeError: Context failed: DEVICE_NOT_AVAILABLE", "to itself"),
+        ("crash", "libze.so.1: cannot open shared object file: No such file or directory", "install the library"),
+        ("crash", "the process was killed by SIGSEGV", "update the driver"),
+        ("error", "RuntimeError: clBuildProgram failed: BUILD_PROGRAM_FAILURE\nerror: bad", "update the driver"),
+    ],
+)
+def test_a_new_driver_is_the_remedy_only_where_nothing_else_is_to_blame(children, status, log, remedy):
+    children.append(ChildResult(status, None, log, 1.0))
+    told = judge().remedy
+    assert remedy in told
+    assert told.startswith("update") == (remedy == "update the driver")
+
+
+LATE = ChildResult("timeout", None, "no answer within 20 s", 20.0)
+
+
+def test_a_check_that_took_too_long_says_nothing_of_the_device_and_is_made_again(children):
+    children += [LATE, RIGHT, LATE]
+    late = judge()
+    assert not late.measured
+    assert not late.usable
+    assert "unknown" in late.reason
+    assert "20 s" in late.reason
+    assert "update" not in late.remedy
+    assert "--timeout" in late.remedy
+    right = judge()
+    assert right.usable
+    assert right.measured
+    assert judge() == right
+
+
+def test_a_check_that_took_too_long_does_not_replace_what_was_seen(children):
+    children += [RIGHT, LATE, WRONG]
+    right = judge()
+    assert not judge(refresh=True).measured
+    assert judge() == right
+
+
+def test_a_caller_s_limit_is_kept_and_the_usual_one_grows_on_slow_machines():
+    assert usable._limits(0.5) == (0.5, 0.5)
+    assert usable._limits(20, 120) == (20, 120)
+    usual, most = usable._limits(None)
+    assert most > 5 * usual
 
 
 @pytest.mark.parametrize("status", ["crash", "timeout", "error"])
@@ -140,6 +228,29 @@ def test_a_remedy_is_given_only_for_a_symptom_that_was_seen():
     assert quirks.remedy(POCL, "") == ""
 
 
+APPLE = DeviceFacts(
+    platform_name="Apple",
+    platform_version="OpenCL 1.2 (Apr 18 2025 21:45:30)",
+    name="Apple M1",
+    type=("GPU",),
+    opencl_c_versions=("1.2",),
+    atomic_memory_capabilities=("relaxed", "acq_rel", "scope_device"),
+)
+
+
+def test_a_device_of_apple_s_opencl_is_listed_and_never_used(children):
+    """No kernel runs on it, neither by a check nor by a program."""
+    verdict = usable._check(ADDRESS, APPLE, (20, 20), refresh=True)
+    assert not verdict.usable
+    assert "does not use" in verdict.reason
+    assert "pocl" in verdict.remedy
+    for overrides in ({}, {"atomics": "cl12"}):
+        with pytest.raises(UnsupportedFeatureError, match=r"does not use Apple M1: .*deprecated.*pocl"):
+            choose(DeviceProfile(APPLE, Findings(ordering={"cl12": "pass"})), overrides)
+    choose(DeviceProfile(replace(APPLE, platform_name="Orange", opencl_c_versions=("1.2", "3.0"))))
+    assert not children
+
+
 def test_platforms_without_devices_are_reported_with_what_helps(monkeypatch):
     monkeypatch.delenv("RUSTICL_ENABLE", raising=False)
     names = ("rusticl", "Clover", "Other")
@@ -147,7 +258,7 @@ def test_platforms_without_devices_are_reported_with_what_helps(monkeypatch):
     assert "RUSTICL_ENABLE=llvmpipe" in empty["rusticl"].remedy
     assert "rusticl" in empty["Clover"].remedy
     assert empty["Other"].remedy
-    assert [platform.is_fault for platform in empty.values()] == [True, False, True]
+    assert [platform.is_fault for platform in empty.values()] == [False, False, True]
     monkeypatch.setenv("RUSTICL_ENABLE", "llvmpipe")
     assert "RUSTICL_ENABLE" not in usable.explain_empty(DeviceFacts(platform_name="rusticl")).remedy
 

@@ -267,7 +267,7 @@ SPLIT = Family(
 LOCKS = Family(
     "lock",
     "volatile global portbar_spin_lock *spin, volatile global portbar_ticket_lock *ticket, ",
-    f"{_PLAIN_IDS} if (me > 1000u) return; barrier(CLK_LOCAL_MEM_FENCE);",
+    f"{_PLAIN_IDS} if (PORTBAR_UNIFORM(me > 1000u)) return; barrier(CLK_LOCAL_MEM_FENCE);",
     {
         name: (
             f"{{ if (id == 0u) {{ if (portbar_{name}_acquire({word})) {{ board[0] += 1u; portbar_{name}_release({word}); }} "
@@ -276,6 +276,51 @@ LOCKS = Family(
         for name, word in (("spin_lock", "spin"), ("ticket_lock", "ticket"))
     },
 )
+TEAMS = Family(
+    "team",
+    "PORTBAR_GRID_PARAM, ",
+    f"PORTBAR_ENTER(grid); {_GRID_IDS} const uint all = portbar_global_size(&grid); "
+    "portbar_team team = portbar_team_split(&grid, portbar_num_groups(&grid));",
+    {
+        "team barrier": (
+            "{ board[me] = mine; (void)portbar_team_barrier(&grid, &team); v += board[(me + 1u) % all]; "
+            "(void)portbar_team_barrier(&grid, &team); }"
+        ),
+        "team reduce": "v += portbar_team_reduce_add(&grid, &team, mine);",
+        "team broadcast": "v += portbar_team_broadcast(&grid, &team, mine, 1u);",
+    },
+    groups=None,
+)
+SIGNALS = Family(
+    "signal",
+    "PORTBAR_GRID_PARAM, ",
+    f"PORTBAR_ENTER(grid); {_GRID_IDS} uint turns = 0u; "
+    "volatile global portbar_signal *signals = (volatile global portbar_signal *)board;",
+    {
+        "work-group signal": (
+            "{ portbar_work_group_signal_add(&grid, signals + group, 1u); turns += 1u; "
+            "if (portbar_work_group_signal_wait_until_at_least(&grid, signals + group, turns)) v += mine; }"
+        ),
+        "signals cleared": "{ if (portbar_device_signals_clear(&grid, signals, 64u)) v += mine; }",
+    },
+    groups=None,
+)
+WORKLISTS = Family(
+    "worklist",
+    "PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint *items, ",
+    f"PORTBAR_ENTER(grid); {_GRID_IDS} PORTBAR_FRONTIER(frontier, &grid, list);",
+    {
+        "frontier": (
+            "{ portbar_work_group_frontier_push(&grid, &frontier, items, mine, true); "
+            "(void)portbar_device_frontier_swap(&grid, &frontier); v += portbar_frontier_size(&frontier); }"
+        ),
+    },
+    groups=None,
+)
+
+#: Headers whose collectives make sense once in a launch, or only in a loop of their own, and where those are tested.
+IN_LOOPS_OF_THEIR_OWN = {"scan": "tests/scan", "task_graph": "tests/task_graph"}
+
 FAMILIES = {
     "device": DEVICE,
     "device reductions": DEVICE_REDUCTIONS,
@@ -283,6 +328,9 @@ FAMILIES = {
     "gangs": GANGS,
     "split": SPLIT,
     "locks": LOCKS,
+    "teams": TEAMS,
+    "signals": SIGNALS,
+    "worklists": WORKLISTS,
 }
 
 
@@ -312,6 +360,12 @@ def result(call: str, item: int, group: int, groups: int) -> int:
         "worker vector": total(here),
         "worker": value(first),
         "vector": total(here),
+        "team barrier": value((me + 1) % len(all_items)),
+        # Of each work-group its first work-item.
+        "team reduce": total(all_items[::LOCAL]),
+        "team broadcast": value(LOCAL if groups > 1 else 0),
+        **dict.fromkeys(SIGNALS.calls, value(me)),
+        "frontier": len(all_items),
         **dict.fromkeys(GANGS.calls, 1),
         **dict.fromkeys(LOCKS.calls, 1),
         **dict.fromkeys(SPLIT.calls, value(first + (item + 1) % LOCAL)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
 import numpy as np
@@ -117,11 +116,9 @@ def launch_short(made, queue, local, *scalars, least=2, surplus=False):
     room = max(500, support.room(made, queue, local))
     for _ in range(20):
         held = support.filled(queue, room * math.prod(local), 0xDEAD)
-        start = time.monotonic()
         global_size = (room * local[0], *local[1:]) if surplus else None
         launch = made(queue, global_size, local, held, *map(np.uint32, scalars), **few)
         found = launch.num_groups
-        assert time.monotonic() - start < 30
         if found >= least:
             return launch, held, found
     pytest.skip(f"the busy machine never ran {least} work-groups at once")

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import portbar
+from portbar.primitives.headers import HEADERS
+from tests.checkout import ROOT
 from tests.device_barrier.control_flow_support import (
     FAMILIES,
+    IN_LOOPS_OF_THEIR_OWN,
     LOCAL,
     NONE,
     Case,
@@ -20,6 +23,7 @@ from tests.device_barrier.control_flow_support import (
     some_cases,
     source,
 )
+from tests.docs.c_functions import SCAN
 from tests.rows import runs_part
 from tests.support import filled, skipped_where_refused, uints
 
@@ -39,9 +43,8 @@ def run(queue, cases: list[Case], family: str, strategy=None, launches: int = 1)
     for first in range(0, len(wanted), TOGETHER):
         part = [Case(c.family, c.call, c.flow, number) for number, c in enumerate(wanted[first : first + TOGETHER])]
         with skipped_where_refused():
-            made = portbar.Program(
-                queue.context, source(part), strategy=strategy, reductions=FAMILIES[family].loops, spin_limit=5.0
-            )
+            text, loops = source(part), FAMILIES[family].loops
+            made = portbar.Program(queue.context, text, strategy=strategy, reductions=loops, spin_limit=5.0)
         for case in part:
             said = next(filter(None, (wrong(queue, made, case) for _ in range(launches))), "")
             if said:
@@ -55,9 +58,13 @@ def wrong(queue, made: portbar.Program, case: Case) -> str:
     kernel = made.kernel(f"case{case.number}")
     out, ones, board = filled(queue, 256 * LOCAL, 7), filled(queue, 512), filled(queue, 256 * LOCAL)
     x = filled(queue, 256 * LOCAL, 1)
-    locks = [filled(queue, 4), filled(queue, 4)] if case.family == "locks" else []
+    own = [filled(queue, 4), filled(queue, 4)] if case.family == "locks" else []
+    if case.family == "worklists":
+        frontier = portbar.Frontier(queue, 256 * LOCAL)
+        frontier.set([0])
+        own = [*frontier.args]
     size = (2 * LOCAL,) if family.groups is None else (family.groups * LOCAL,)
-    args = (*locks, out, ones, board, x, np.uint32(N), np.uint32(NONE))
+    args = (*own, out, ones, board, x, np.uint32(N), np.uint32(NONE))
     try:
         launch = kernel(queue, size, (LOCAL,), *args)
         launch.wait()
@@ -78,6 +85,20 @@ def wrong(queue, made: portbar.Program, case: Case) -> str:
     if case.family == "locks" and kept[:2].tolist() != [times * groups, 0]:
         return f"{kept[:2].tolist()} turns with the lock, and without, in place of {times * groups}"
     return ""
+
+
+def test_every_header_with_a_collective_has_a_family():
+    collective = {
+        name
+        for name, header in HEADERS.items()
+        if "PORTBAR_CALLED_BY_" in header.with_content((SCAN,) if name == "scan" else None).declared
+    }
+    held = {family.header for family in FAMILIES.values()}
+    assert collective <= held | set(IN_LOOPS_OF_THEIR_OWN), "add a family to control_flow_support.py"
+    assert len(collective) > 5
+    for name, folder in IN_LOOPS_OF_THEIR_OWN.items():
+        assert name in collective - held
+        assert (ROOT / folder).is_dir()
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from portbar.device.facts import facts
 from tests import support
 from tests.device_barrier.support import HEADER, SPLIT, WHOLE, WITH_INTEL, arguments, chain_kernel, check_chain, one
 from tests.rows import some
+from tests.support import grid_state
 
 pytestmark = pytest.mark.device
 
@@ -282,12 +283,12 @@ def test_words_of_65536_launches_ago_let_no_group_pass(context, queue, algorithm
     polls = np.uint32(0 if support.scale(queue.device).is_simulator else 2_000_000)
     support.launched_with(lambda: made(queue, None, (2,), passed, data, np.uint32(0), num_groups=2), 2)
     for more in (1 << 16, 1 << 17, 1 << 20):
-        state = made.program.states.grid(queue, 2)
+        state = grid_state(made.program, queue, 2)
         # As after that many launches of one work-group, which leave nothing in the words of the second.
         state.epoch += more - 1
         for buffer in (passed, data):
             cl.enqueue_fill_buffer(queue, buffer, np.uint32(0), 0, buffer.size)
         launch = made(queue, None, (2,), passed, data, polls, num_groups=2)
         launch.wait()
-        assert made.program.states.grid(queue, 2) is state
+        assert grid_state(made.program, queue, 2) is state
         assert support.uints(queue, passed)[: launch.num_groups].tolist() == [2] * launch.num_groups

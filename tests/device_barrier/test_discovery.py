@@ -11,10 +11,10 @@ import pyopencl as cl
 import pytest
 
 import portbar
-from portbar.choices.timing import is_cpu
 from portbar.launching import occupancy
-from portbar.launching.states import States
+from portbar.launching.launch import States
 from tests import support
+from tests.support import grid_state
 
 pytestmark = pytest.mark.device
 
@@ -43,7 +43,7 @@ kernel void note(PORTBAR_GRID_PARAM, global uint *ran, global uint *items, globa
 kernel void skip(PORTBAR_GRID_PARAM, global uint *out, const uint skipper)
 {
     PORTBAR_ENTER(grid);
-    if (portbar_group_id(&grid) == skipper)
+    if (PORTBAR_UNIFORM(portbar_group_id(&grid) == skipper))
         return;
     const bool held = portbar_device_barrier(&grid);
     if (get_local_id(0) == 0u)
@@ -154,7 +154,11 @@ def busy(context, monkeypatch):
     """A kernel whose occupancy is measured on a busy CPU until `busy.busy` is False, and what counts the measurements."""
     device = context.devices[0]
     known = portbar.describe(device)
-    if not is_cpu(known) or (known.findings.groups_in_flight or 1) < 2 or portbar.choose(known).max_groups == 1:
+    if (
+        not known.units.kernels_alike
+        or (known.findings.groups_in_flight or 1) < 2
+        or portbar.choose(known).max_groups == 1
+    ):
         pytest.skip("the device is no CPU that runs two work-groups at once")
     measure = BusyMeasure()
     monkeypatch.setattr(occupancy, "measure", measure)
@@ -236,10 +240,10 @@ def test_launches_go_on_when_the_tags_wrap(context, queue):
     notes = Notes.for_launches(queue, note, (8,))
     launches = [note(queue, None, (8,), *notes.args, np.uint32(0))]
     launches[0].wait()
-    state = note.program.states.grid(queue, 1)
+    state = grid_state(note.program, queue, 1)
     state.epoch = (1 << (29 - state.capacity_log2)) - 4
     launches += [note(queue, None, (8,), *notes.args, np.uint32(salt)) for salt in range(8)]
-    assert note.program.states.grid(queue, 1) is state
+    assert grid_state(note.program, queue, 1) is state
     notes.check(launches, 8)
 
 

@@ -157,7 +157,7 @@ FORMS = {"pieces": True, "strides": False}
 @functools.cache
 def built(context: cl.Context, form: str) -> portbar.Program:
     """Build the program once for each form."""
-    strategy = portbar.choose(portbar.describe(context.devices[0])).with_capabilities(loops_in_pieces=FORMS[form])
+    strategy = portbar.choose(portbar.describe(context.devices[0])).with_units(loops_in_pieces=FORMS[form])
     return portbar.Program(context, SOURCE, strategy=strategy, spin_limit=20.0)
 
 

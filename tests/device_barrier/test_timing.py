@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from portbar.backends import host_threads
 from portbar.choices import timing
 from portbar.choices.strategy import DeviceProfile
 from portbar.device.facts import DeviceFacts
@@ -22,6 +23,6 @@ def test_a_limit_outlasts_the_patience_of_discovery(profile):
 
 
 def test_groups_beyond_the_cores_of_a_cpu_get_their_share_of_the_time(monkeypatch):
-    monkeypatch.setattr(timing, "_cores", lambda: 2)
+    monkeypatch.setattr(host_threads, "_cores", lambda: 2)
     assert timing.limit_rounds(CPU, 8.0, 2) == timing.rounds(CPU, 8.0)
     assert timing.limit_rounds(CPU, 8.0, 8) == timing.rounds(CPU, 2.0)

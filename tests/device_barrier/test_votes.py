@@ -225,7 +225,7 @@ kernel void leave(PORTBAR_GRID_PARAM, global uint *ends, const uint sound, const
     uint passed = 0u;
     for (uint r = 0u; r < sound; ++r)
         passed += portbar_device_barrier_count(&grid, true) == portbar_global_size(&grid) ? 1u : 0u;
-    if (portbar_group_id(&grid) == 0u)
+    if (PORTBAR_UNIFORM(portbar_group_id(&grid) == 0u))
         return;
     uint turns = 0u;
     while (turns < most && portbar_device_barrier_any(&grid, true))
@@ -258,7 +258,7 @@ kernel void after(PORTBAR_GRID_PARAM, global uint *ends)
 {
     PORTBAR_ENTER(grid);
     uint told = portbar_device_barrier_any(&grid, true) ? 1u : 0u;
-    if (portbar_group_id(&grid) == 0u)
+    if (PORTBAR_UNIFORM(portbar_group_id(&grid) == 0u))
         return;
     FAIL
     told += portbar_device_barrier_any(&grid, true) ? 2u : 0u;

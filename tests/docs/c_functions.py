@@ -15,30 +15,15 @@ import numpy as np
 
 import portbar
 from portbar.primitives import headers
-from portbar.primitives.reduction import header as reduction
 from portbar.primitives.reduction.loops import LEVELS
 from portbar.primitives.reduction.use import Use
-from portbar.primitives.scan import header as scan
 from portbar.primitives.strategy import Choice, Strategy
 from tests.checkout import ROOT
 
 DOCS = ROOT / "docs"
 PAGE = DOCS / "c_functions.md"
-#: Pages that describe no function: this one, the one for contributors, the tables of faults.
-NOT_DESCRIPTIONS = {"c_functions", "internals", "quirks"}
-#: Header -> the page of it.
-PAGES = {
-    "device_barrier": "device_barrier.md",
-    "signal": "signal.md",
-    "worklist": "worklist.md",
-    "task_graph": "task_graph.md",
-    "team": "team.md",
-    "split_barrier": "split_barrier.md",
-    "atomics": "atomics.md",
-    "lock": "locks.md",
-    "reduction": "reductions.md",
-    "scan": "scan.md#scans-inside-your-own-kernels",
-}
+#: Pages that describe no function: this one, those for maintainers, the table of faults.
+NOT_DESCRIPTIONS = {"c_functions", "internals", "quirks", "verification", "why"}
 #: Headers with functions of loops and scans that programs declare, here by the name NAME. The second use of the reduction
 #: header has a grid before it.
 LOOP = portbar.ReductionLoop("NAME", {"v": portbar.Reduction(np.int32, "+")})
@@ -52,7 +37,8 @@ LABEL = re.compile(
 )
 DEFINITION = re.compile(
     r"^/\*.*?\*/"
-    r"|^(?:static inline|PORTBAR_[A-Z_]+)\s[^;{#]*?\b(?P<function>(?:portbar|NAME)_\w+)\((?P<parameters>[^;{]*?)\)[^;(){]*\{"
+    r"|^(?:static inline|PORTBAR_[A-Z_]+)\s(?P<returns>[^;{#]*?)"
+    r"\b(?P<function>(?:portbar|NAME)_\w+)\((?P<parameters>[^;{]*?)\)[^;(){]*\{"
     r"|^#define (?P<macro>\w+)\((?P<arguments>[^)]*)\)",
     re.DOTALL | re.MULTILINE,
 )
@@ -60,7 +46,10 @@ DEFINITION = re.compile(
 
 @dataclass(frozen=True)
 class Function:
-    """A public function or macro, and its contract: fields by name, empty where the comment has none."""
+    """A public function or macro, and its contract: fields by name, empty where the comment has none.
+
+    `returns` is the type of the result: T where the overloads have several, empty for macros.
+    """
 
     name: str
     parameters: tuple[str, ...]
@@ -69,21 +58,19 @@ class Function:
     order: str = ""
     result: str = ""
     cost: str = ""
+    returns: str = ""
 
     @property
     def call(self) -> str:
-        return f"{self.name}({', '.join(self.parameters)})"
+        return f"{self.returns} {self.name}({', '.join(self.parameters)})".lstrip()
 
 
 @cache
 def described() -> frozenset[str]:
-    """Return the names in C that a page of the documentation has."""
+    """Return the names in C that a page of the documentation has, other than in targets of links."""
     pages = [page for page in DOCS.glob("*.md") if page.stem not in NOT_DESCRIPTIONS]
-    return frozenset(
-        name
-        for page in pages
-        for name in re.findall(r"\b(?:portbar|PORTBAR|NAME)_\w+", page.read_text(encoding="utf-8"))
-    )
+    texts = [re.sub(r"\]\([^()]*\)", "]", page.read_text(encoding="utf-8")) for page in pages]
+    return frozenset(name for text in texts for name in re.findall(r"\b(?:portbar|PORTBAR|NAME)_\w+", text))
 
 
 def family(name: str) -> str:
@@ -103,13 +90,22 @@ def strategy() -> Strategy:
     return Strategy(*(Choice(value, "") for value in ("c11", "packed", "counter")), split_barrier=Choice("uniform", ""))
 
 
+def whole(header: headers.Header, chosen: Strategy) -> str:
+    """Return the text of a header with all of its parts, without those that it requires."""
+    made = headers._rendered(header, chosen)
+    return made.text(made.parts())
+
+
 @cache
 def rendered() -> tuple[tuple[str, str], ...]:
     """Return each header with its text, those that it requires left out."""
-    made = {name: headers._HEADERS[name] for name in PAGES}
-    made["reduction"] = reduction.header(Use(loops=(LOOP,), worker_locks=True, locks=True))
-    made["scan"] = scan((SCAN,))
-    return tuple((name, headers._text(header, strategy())) for name, header in made.items())
+    return tuple((header.name, whole(header, strategy())) for header in with_contents())
+
+
+@cache
+def with_contents() -> tuple[headers.Header, ...]:
+    contents = {"reduction": Use(loops=(LOOP,), worker_locks=True, locks=True), "scan": (SCAN,)}
+    return tuple(header.with_content(contents.get(name)) for name, header in headers.HEADERS.items())
 
 
 def words_of(comment: str) -> str:
@@ -131,6 +127,22 @@ def parameters_of(text: str) -> tuple[str, ...]:
     """Return the names of parameters."""
     names = [re.findall(r"\w+|\.\.\.", each) for each in text.split(",")]
     return tuple(name[-1] for name in names if name and name[-1] != "void")
+
+
+@cache
+def types(text: str) -> dict[str, frozenset[str]]:
+    """Return the types that the functions of each name in a header return."""
+    found: dict[str, frozenset[str]] = {}
+    for one in DEFINITION.finditer(text):
+        if name := one["function"]:
+            returned = " ".join(re.sub(r"__attribute__\(\(\w+\)\)", "", one["returns"]).split())
+            found[family(name)] = found.get(family(name), frozenset()) | {returned}
+    return found
+
+
+def type_of(name: str, text: str) -> str:
+    returned = types(text).get(family(name), frozenset())
+    return "T" if len(returned) > 1 else "".join(returned)
 
 
 def functions(text: str) -> Iterator[Function]:
@@ -173,7 +185,8 @@ def functions(text: str) -> Iterator[Function]:
         fields = {} if own_contract else dict(section)
         for comment in reversed(own_contract):
             fields |= contract(comment)
-        yield Function(name, given, fields.get("summary", ""), **{field: fields.get(field, "") for field in FIELDS})
+        contracts = {field: fields.get(field, "") for field in FIELDS}
+        yield Function(name, given, fields.get("summary", ""), **contracts, returns=type_of(name, text))
 
 
 def resolved(function: Function, by_name: dict[str, Function]) -> Function:
@@ -189,10 +202,31 @@ def resolved(function: Function, by_name: dict[str, Function]) -> Function:
     return function
 
 
+def on_cpus(header: str, found: list[Function]) -> list[Function]:
+    """Return functions with what their contracts say for CPUs, whose loops take contiguous pieces, where that differs."""
+    (own,) = (one for one in with_contents() if one.name == header)
+    text = whole(own, strategy().with_units(loops_in_pieces=True))
+    there = {(one.name, one.parameters): one for one in functions(text)}
+    made = []
+    for one in found:
+        other = there.get((one.name, one.parameters), one)
+        differ = {
+            field: f"{sentence(getattr(other, field))} On other devices: {getattr(one, field)}"
+            for field in ("summary", *FIELDS)
+            if getattr(other, field) != getattr(one, field)
+        }
+        made.append(replace(one, **{field: f"On CPUs: {text}" for field, text in differ.items()}))
+    return made
+
+
+def sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."
+
+
 @cache
 def public() -> tuple[tuple[str, tuple[Function, ...]], ...]:
     """Return each header with its public functions, one per family and contract."""
-    every = [(header, list(functions(text))) for header, text in rendered()]
+    every = [(header, on_cpus(header, list(functions(text)))) for header, text in rendered()]
     by_name = {function.name: function for _, found in every for function in reversed(found)}
     made = []
     for header, found in every:
@@ -259,12 +293,15 @@ def table(found: tuple[Function, ...]) -> Iterator[str]:
 BEGINNING = """\
 # C functions
 
-Every public function and function-like macro of the headers for kernels: who calls it, its memory order and scope, its
-result with where it is valid, and its cost. A row stands for all types of a function. `OP` is an operator, `LEVEL` a
-level of a [loop](reductions.md#levels), `NAME` the name that you declare on the host. A dash for the order means that
-the call promises no memory order. A dash for the result means that the second column describes it, or that the call
-returns nothing. Costs are those of the default algorithms; those of [others](barrier_performance.md) differ. Functions
-of `portbar/host.h` are in [C and C++ hosts](c_and_cpp.md).
+Look up a function or function-like macro of the headers for kernels: who calls it, its memory order and scope, its
+result with where it is valid, and its cost. The pages of the headers show how to use them, and list types and constants.
+
+A row stands for all types of a function, `T` for the type of the values. `OP` is an operator, `LEVEL` a level of a
+[loop](reduction_loops.md#levels), `NAME` the name that you declare on the host. A dash for the order means that the call
+promises no memory order. A dash for the result means that the second column describes it, or that the call returns
+nothing. Costs are those of the default algorithms; those of [others](barrier_performance.md) differ. Functions of
+`portbar/host.h` are in [C and C++ hosts](c_and_cpp.md). Other names with the prefix `portbar_` or `PORTBAR_` in the
+headers are internal.
 
 `python -m tests.docs.c_functions` writes this page from the contract comments of the headers.
 """
@@ -274,7 +311,8 @@ def page() -> str:
     """Return the text of docs/c_functions.md."""
     lines = [BEGINNING]
     for header, found in public():
-        lines += [f"## portbar/{header}.h", "", f"See [{Path(PAGES[header]).stem}]({PAGES[header]}).", ""]
+        described_in = headers.HEADERS[header].page
+        lines += [f"## portbar/{header}.h", "", f"See [{Path(described_in).stem}]({described_in}).", ""]
         lines += [*table(found), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 

@@ -42,6 +42,16 @@ def test_public_names_of_every_kind_are_found(name: str) -> None:
     assert name in {function.name for _, found in c_functions.public() for function in found}
 
 
+def test_calls_show_what_they_return_and_loops_what_they_do_on_each_kind_of_device() -> None:
+    rows = {function.name: function for _, found in c_functions.public() for function in found}
+    assert rows["portbar_team_rank"].call == "uint portbar_team_rank(team)"
+    assert rows["portbar_team_broadcast"].call.startswith("T ")
+    assert rows["portbar_task_queue_push"].call.startswith("portbar_")
+    shared, other = rows["PORTBAR_FOR"].summary.split(" On other devices: ")
+    assert "each work-item takes neighbours" in shared
+    assert "Neighbouring work-items take neighbours" in other
+
+
 def test_internal_functions_are_left_out() -> None:
     names = {function.name for _, found in c_functions.public() for function in found}
     assert not {name for name in names if name.startswith(("portbar_word_", "portbar_raw_", "PORTBAR_LEADER"))}
@@ -97,4 +107,4 @@ def test_a_contract_holds_for_its_functions_only() -> None:
         "portbar_frontier_at": ("", ""),
         "PORTBAR_FRONTIER": ("a section's", ""),
     }
-    assert found["portbar_frontier_push"].call == "portbar_frontier_push(frontier, value)"
+    assert found["portbar_frontier_push"].call == "void portbar_frontier_push(frontier, value)"

@@ -20,7 +20,27 @@ from tests.docs.pages import DOCS, PAGES, blocks, pattern_of, ran
 from tests.support import kernel, need_groups, skipped_where_refused
 
 #: Pages whose programs run from the first to the last: a C block is `source` of the Python after it, and text its output.
-PROGRAMS = [DOCS / f"{name}.md" for name in ("tutorial_solver", "howto_port", "howto_timeout")]
+PROGRAMS = [DOCS / f"{name}.md" for name in ("tutorial_solver", "howto_port", "howto_timeout", "debugging")]
+#: Pages on a feature, which begin with a program that runs.
+FEATURES = [
+    DOCS / f"{name}.md"
+    for name in (
+        *(
+            "device_barrier",
+            "grid_loops",
+            "signal",
+            "worklist",
+            "task_graph",
+            "team",
+            "split_barrier",
+            "atomics",
+            "locks",
+        ),
+        *("recording", "launching", "reductions", "reduce", "scan", "sort"),
+    )
+]
+#: Of those, pages whose later programs run as well, after the first one.
+WHOLE = {"grid_loops", "worklist"}
 EMPTY = """
 #include "portbar/device_barrier.h"
 kernel void empty(PORTBAR_GRID_PARAM) { PORTBAR_ENTER(grid); }
@@ -59,6 +79,28 @@ def test_the_programs_of_a_page_print_what_it_shows(
             elif block.language == "text":
                 right = re.fullmatch(pattern_of(block.text), " ".join(said.split()))
                 assert right, f"{page.name} shows: {block.text}\nprinted: {said}"
+                compared += 1
+    assert compared
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("page", FEATURES, ids=lambda page: page.stem)
+def test_a_page_on_a_feature_begins_with_a_program_that_prints_what_it_shows(
+    page: Path, context: cl.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cl, "create_some_context", lambda **_: context)
+    names: dict[str, Any] = {"__name__": page.stem}
+    said, compared = "", 0
+    with skipped_where_refused():
+        for block in blocks(page):
+            if block.section and page.stem not in WHOLE:
+                break
+            if block.language == "c" and "kernel void" in block.text:
+                names["source"] = block.text
+            elif block.language == "python":
+                said = ran(block.text, names, page.name)
+            elif block.language == "text":
+                assert " ".join(said.split()) == " ".join(block.text.split())
                 compared += 1
     assert compared
 

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
@@ -20,9 +22,7 @@ from portbar.errors import RenderError
 from portbar.launching import export
 from portbar.primitives import layout
 from portbar.primitives.fault import OPEN
-from portbar.primitives.headers import FAULTS, resolve_includes
-from portbar.primitives.reduction.header import grid_extra_words
-from portbar.primitives.reduction.use import Use
+from portbar.primitives.headers import FAULTS, HEADERS, layout_of, resolve_includes
 from tests.checkout import environment, ran
 from tests.docs.pages import DOCS, blocks
 from tests.support import skipped_where_refused
@@ -35,6 +35,8 @@ CPU = DeviceFacts(
     opencl_c_versions=("1.2", "2.0", "3.0"),
     atomic_memory_capabilities=("relaxed", "acq_rel", "scope_work_group", "scope_device"),
 )
+#: A device that is not here: it is only described.
+ABSENT: Any = SimpleNamespace(get_info=None, platform=None)
 PROFILES = {
     "unmeasured": DeviceProfile(CPU),
     "measured": DeviceProfile(CPU, Findings(source="test", builds={"c11@CL3.0": True}, polls_per_second=1.25e8)),
@@ -50,7 +52,7 @@ def header(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.Fixt
     profile = PROFILES[request.param]
     monkeypatch.setattr(export, "describe", lambda _: profile)
     (tmp_path / "portbar").mkdir()
-    text = export.render(None, "host")  # type: ignore[arg-type]  # the device is only described
+    text = export.render(ABSENT, "host")
     (tmp_path / "portbar" / "host.h").write_text(text, encoding="utf-8")
     return profile
 
@@ -106,8 +108,8 @@ def test_sizes_and_launches_are_those_of_the_runtime(header: DeviceProfile, tmp_
             assert capacity == 0
             continue
         assert capacity == 1 << max(6, (asked - 1).bit_length())
-        assert state == 4 * layout.state_words(int(capacity))
-        assert more - state == 4 * grid_extra_words(Use(), int(capacity)) > 0
+        assert state == 4 * layout_of(name for name in HEADERS if name != "reduction").words(int(capacity))
+        assert more == 4 * layout_of(HEADERS).words(int(capacity)) > state
     for number, (limit, launch) in enumerate(zip(seconds, launches, strict=True)):
         first = (layout.DRY_RUN if number == 1 else 0) | 12 << 24 | 77
         assert launch == [first, 5, patience_rounds(header), limit_rounds(header, limit), rounds(header, limit)]
@@ -152,7 +154,7 @@ def test_a_device_that_ends_loops_early_takes_one_group(monkeypatch: pytest.Monk
     profile = PROFILES["measured"]
     monkeypatch.setattr(export, "describe", lambda _: profile)
     short = replace(choose(profile), max_groups=1, max_groups_reason="loops end early").with_capabilities(std=None)
-    text = export.render(None, "host", short)  # type: ignore[arg-type]
+    text = export.render(ABSENT, "host", short)
     assert "#define PORTBAR_HOST_MAX_GROUPS 1u" in text
     assert '#define PORTBAR_HOST_BUILD_OPTIONS ""' in text
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 import portbar
 from portbar.errors import Error
-from portbar.primitives.atomics.table import AtomicsTable
+from portbar.primitives.atomics_table import AtomicsTable
 from portbar.primitives.headers import resolve_includes
 from portbar.primitives.reduction.loops import LEVELS, check_loops
 from portbar.primitives.reduction.operators import OPERATORS, short_form_operators
 from portbar.primitives.reduction.types import SCALARS
-from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from tests.fuzz import target
+from tests.reading.trees import use_of
 
 STRATEGY = Strategy(
     Choice("c11", ""),
@@ -142,7 +142,8 @@ def test_types_that_are_read_are_those_that_the_source_declares(declared, call, 
     lines = [form.format(type=kind, name=f"v{n}") for n, (kind, form) in enumerate(declared)]
     value = argument.replace("{t}", "uint").replace("{}", "v0")
     call = f"portbar_{level}_{what}_{op}(s, {value});"
-    source = "\n".join([*before, "kernel void k(global uint *out) {", *lines, *after, call, "}"])
+    head = "kernel void k(global uint *out) { PORTBAR_REDUCTION_SCRATCH(s); uint a[2] = {0}, v1 = 0;"
+    source = "\n".join(['#include "portbar/reduction.h"', *before, head, *lines, *after, call, "}"])
     use = use_of(source)
     assert use.wanted is None or (level, what, op) in use.wanted
     known = dict(use.known).get(op)
@@ -152,7 +153,7 @@ def test_types_that_are_read_are_those_that_the_source_declares(declared, call, 
     literal = {"1.0f": "float", "2u": "uint", "({t}){}": "uint"}.get(argument)
     if literal:
         assert known == {literal}
-    elif argument in {"{}", "{}[1]"}:
+    elif argument in {"{}", "{}[1]"} and "#define v0 v1\n" not in after:
         assert declared[0][0] in known
 
 
@@ -165,8 +166,11 @@ def test_any_source_and_options_can_be_read(parts, options):
 
 @pytest.mark.parametrize(
     ("size", "read"),
-    [("64", 64), ("(64u)", 64), ("=64U", 64), ("0x40", None), ("9" * 5000, None)],
+    [
+        *(("64", 64), ("(64u)", 64), ("0x40", 64), ("(1 << 6)", 64), ("(OWN * 2)", 64)),
+        *(("1 << 6", None), ("(1) + (63)", None), ("(__VENDORS)", None), ("=64U", None), ("9" * 5000, None)),
+    ],
     ids=lambda v: str(v)[:9],
 )
 def test_a_local_size_is_read_whole_or_not_at_all(size, read):
-    assert use_of(f"#define PORTBAR_REDUCTION_LOCAL_SIZE {size}\n").local_size == read
+    assert use_of(f"#define PORTBAR_REDUCTION_LOCAL_SIZE {size}\n#define OWN (32)\n").local_size == read

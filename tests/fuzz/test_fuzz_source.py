@@ -10,9 +10,14 @@ from hypothesis import strategies as st
 from portbar.device import quirks
 from portbar.errors import Error
 from portbar.primitives import headers
-from portbar.primitives.atomics.table import AtomicsTable
+from portbar.primitives.atomics_table import AtomicsTable
 from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
+from portbar.reading.doubt import doubtful_words
+from portbar.reading.entering import open_enter
+from portbar.reading.own_headers import includes
+from portbar.reading.settings import read_settings
+from portbar.reading.words import words
 from portbar.rendering import source
 from tests.fuzz import target
 
@@ -61,22 +66,19 @@ def test_lines_of_any_text_keep_their_numbers(text, joins):
         assert str(error)  # noqa: PT017 (as good an end)
         return
     assert lines_of_marks(made) == given
-    assert len(re.findall(r'^\s*#line 1 "portbar/', made, re.MULTILINE)) == len(list(source.includes(text)))
+    assert len(re.findall(r'^\s*#line 1 "portbar/', made, re.MULTILINE)) == len(list(includes(text)))
 
 
 @target
 @given(texts)
 def test_any_text_can_be_looked_into(text):
-    names = source.kernel_names(text)
-    for name in [*names, "k"]:
-        assert source.mentions(text, name) == bool(
-            re.search(rf"\b{name}\b", source.without_comments(text, keep_strings=False))
-        )
-        assert source.kernel_text(text, name).count("\n") <= text.count("\n")
-    found = source.early_statement(text)
-    assert found is None or (found[0] in names and 1 <= found[1] <= text.count("\n") + 1)
-    line = source.open_enter(text)
+    assert words(text) == set(
+        re.findall(r"[A-Za-z_]\w*", source.spliced(source.without_comments(text, keep_strings=False)))
+    )
+    assert doubtful_words(text) <= set(re.findall(r"[A-Za-z_]\w*", source.spliced(source.spaced(text))))
+    read_settings(("N",), "portbar/reduction.h", text)
+    line = open_enter(text)
     assert line is None or 1 <= line <= text.count("\n") + 1
-    for include in source.includes(text):
+    for include in includes(text):
         assert text[include.start] == "#"
         assert include.line == source.line_of(text, include.start)

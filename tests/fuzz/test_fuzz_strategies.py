@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -45,8 +44,8 @@ def any_fact(kind: str) -> st.SearchStrategy[Any]:
         "Mapping": st.dictionaries(
             st.sampled_from(["compute_capability_major", "compute_capability_minor", "warp_size"]), NUMBERS
         ),
-    }[next(iter(re.findall(r"tuple\[\w+|\w+", kind)))]
-    return found | st.none() if "None" in kind else found
+    }[re.findall(r"Mapping|tuple\[\w+|\b(?:str|int|bool)\b", kind)[0]]
+    return found | st.none() if re.search("None|Optional", kind) else found
 
 
 @st.composite
@@ -56,7 +55,10 @@ def varied(draw: st.DrawFn, part: str, members: dict[str, st.SearchStrategy[Any]
     return base | {name: draw(members[name]) for name in draw(st.sets(st.sampled_from(sorted(members)), max_size=4))}
 
 
-facts = varied("facts", {one.name: known("facts", one.name) | any_fact(str(one.type)) for one in fields(DeviceFacts)})
+facts = varied(
+    "facts",
+    {name: known("facts", name) | any_fact(str(kind)) for name, kind in get_type_hints(DeviceFacts).items()},
+)
 findings = varied(
     "findings",
     {

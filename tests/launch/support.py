@@ -37,6 +37,17 @@ kernel void plain(global float *data) { data[get_global_id(0)] = 3.0f; }
 )
 
 
+def refused_alike(words, made, queue, sizes, right, wrong):
+    """Check that arguments are refused by the same error before and after launches with right ones."""
+    errors = set()
+    for launches in (0, 1, 3):
+        fresh = portbar.Kernel(made.program, made.name)
+        for _ in range(launches):
+            fresh(queue, *sizes, *right).wait()
+        errors |= {str(refused(words, fresh, queue, *sizes, *wrong)) for _ in range(2)}
+    assert len(errors) == 1, errors
+
+
 def refused(words, call, *args, error=portbar.LaunchError, **keywords):
     """Check that a call is refused with an error that has all the words; return it."""
     with pytest.raises(error) as caught:

@@ -12,7 +12,7 @@ import pytest
 
 import portbar
 from tests import support
-from tests.launch.support import HEADER, SOURCE, refused
+from tests.launch.support import HEADER, SOURCE, refused, refused_alike
 
 pytestmark = pytest.mark.device
 
@@ -103,7 +103,7 @@ ARGUMENTS = [
             ("meet", 1, np.int64(5), ["int64", "np.uint32"]),
             ("meet", 1, np.float32(5), ["float32", "uint"]),
             ("meet", 1, None, ["'n'"]),
-            ("meet", 1, np.array(5, np.uint32), ["'n'", "ndarray", "np.uint32(...)"]),
+            ("meet", 1, np.array([5], np.uint32), ["'n'", "ndarray", "np.uint32(...)"]),
             ("meet", 0, np.zeros(4, np.float32), ["'data'", "NumPy array", "to_device"]),
             ("meet", 0, np.uint32(1), ["pointer"]),
             ("meet", 0, 7, ["pointer"]),
@@ -124,7 +124,7 @@ ARGUMENTS = [
 
 @pytest.mark.parametrize(("name", "wrong", "count", "words"), ARGUMENTS)
 def test_arguments_of_a_wrong_number_or_type(context, queue, data, name, wrong, count, words):
-    """Also after right ones."""
+    """Also after right ones, as objects and in arrays."""
     made = support.kernel(context, TYPEDEFS if name == "sized" else SOURCE, name)
     right = {
         "scale": [data, np.uint32(1)],
@@ -135,7 +135,11 @@ def test_arguments_of_a_wrong_number_or_type(context, queue, data, name, wrong, 
     assert name != "sized" or support.uints(queue, data)[:3].view(np.float32).tolist() == [0, 2.5, 0]
     given = [wrong.get(index, one) for index, one in enumerate(right)]
     given = given if count is None else [*given, np.uint32(2), np.uint32(3)][:count]
-    refused([f"'{name}'", *words], made, queue, None, (4,), *given)
+    refused_alike([f"'{name}'", *words], made, queue, (None, (4,)), right, given)
+    if 0 not in wrong:
+        in_array = cl_array.Array(queue, (data.size // 4,), np.float32, data=data)
+        right, given = [in_array, *right[1:]], [in_array, *given[1:]][: len(given)]
+        refused_alike([f"'{name}'", *words], made, queue, (None, (4,)), right, given)
 
 
 @pytest.mark.parametrize("size", [1 << 40, 1 << 62, None])

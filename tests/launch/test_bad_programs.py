@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+import time
 import warnings
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyopencl.array as cl_array
 import pytest
 
 import portbar
+from portbar.device import quirks
+from portbar.device.facts import device_key, facts
 from portbar.launching import program
+from portbar.records import cache
 from tests import support
 from tests.launch.support import HEADER, SOURCE, refused
 
@@ -25,7 +32,12 @@ pytestmark = pytest.mark.device
         ({"devices": 7}, portbar.Error, ["devices= must be a list, not int"]),
         ({"devices": ["CPU"]}, portbar.DeviceError, ["a list of pyopencl.Device, but it contains 'CPU'"]),
         ({"context": None}, portbar.Error, ["a pyopencl.Context, not NoneType"]),
-        ({"options": None}, portbar.Error, ["options= must be a list, not NoneType"]),
+        ({"options": 7}, portbar.Error, ["options= must be a list, not int"]),
+        (
+            {"options": {"-DX": 1}},
+            portbar.Error,
+            ["options= must be a list of build options, such as ['-DSIZE=64'], not dict"],
+        ),
         ({"options": b"-DX"}, portbar.Error, ["options= must be a list, not bytes"]),
         ({"options": [7]}, portbar.Error, ["options= must hold build options as strings, but it contains 7"]),
         ({"options": ["-DX\0"]}, portbar.Error, ["but it contains '-DX\\x00'"]),
@@ -97,6 +109,50 @@ def test_a_syntax_error_on_line_12_says_12_and_everything_else_one_needs(context
         saved.unlink()
 
 
+def test_a_refused_program_leaves_no_temporary_file_and_is_kept_once(context, own_cache, tmp_path, monkeypatch):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    source = "kernel void k(global int *p) { p[0] = nothing; }"
+    paths = {
+        refused(
+            ["nothing"], portbar.Program, context, source, error=portbar.BuildError, isolate_build=isolated
+        ).source_path
+        for isolated in (False, True, False)
+    }
+    assert [str(path) for path in (own_cache / "refused").iterdir()] == list(paths)
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_the_message_says_so_where_the_source_cannot_be_kept(context, monkeypatch):
+    monkeypatch.setattr("portbar.records.scratch.keep", lambda *_: None)
+    source = "kernel void k(global int *p) { p[0] = nothing; }"
+    error = refused(["nothing", "Rendered source: not kept"], build, context, source, error=portbar.BuildError)
+    assert error.source_path is None
+
+
+def test_a_missing_linker_is_an_error_with_the_remedy_and_not_the_end_of_the_process(
+    context, queue, own_cache, monkeypatch
+):
+    monkeypatch.setenv("PATH", os.devnull)
+    source = "kernel void k(global int *p) { p[0] = 42; }"
+    if not quirks.has_effect(quirks.LINKER_NEEDED, facts(queue.device)):
+        portbar.Program(context, source)
+        return
+    error = refused(
+        ["no folder of PATH has `ld`", "apt-get install gcc"],
+        portbar.Program,
+        context,
+        source,
+        error=portbar.BuildError,
+    )
+    assert error.device in str(error)
+    # A check has found that it works: with a linker of its own, or of its user's.
+    usable = {"usable": True, "reason": "", "remedy": "", "seconds": 1.0, "checked": time.time()}
+    cache.store("usable", device_key(facts(queue.device)), usable)
+    portbar.Program(context, source)
+
+
 def test_a_byte_order_mark_and_comments_beside_an_include_are_valid(context, queue, tmp_path):
     source = f"""{HEADER.strip()} /* a comment that is
     ended here */ kernel void k(global int *p) {{ p[0] = 42; }}
@@ -128,8 +184,8 @@ def test_a_source_file_and_the_author_s_lines_are_named_in_the_log(context, tmp_
     ("source", "words"),
     [
         ("\n/* \0 */", ["program.cl, line 2", "null character"]),
-        ("// \ud800", ["program.cl is not UTF-8", "at 3"]),
-        (b"// \xe9", ["latin.cl is not UTF-8", "at 3", "save it as UTF-8"]),
+        ("// \ud800\n\ud800", ["program.cl, line 2", "not UTF-8"]),
+        (b"// \xe9\n/* \xe9 */ int \xe9;", ["latin.cl, line 2", "not UTF-8", "save the file as UTF-8"]),
     ],
     ids=["a null character", "half a pair", "a file in Latin-1"],
 )
@@ -138,6 +194,15 @@ def test_a_source_that_no_driver_reads_whole(context, tmp_path, source, words):
         (tmp_path / "latin.cl").write_bytes(source)
         source = tmp_path / "latin.cl"
     refused(words, portbar.Program, context, source, error=portbar.Error)
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+def test_comments_of_a_file_may_be_in_latin_1(context, queue, tmp_path, line_end):
+    lines = [b"/* Stra\xdfe: \xb5s */", b"kernel void k(global int *p) { *p = __LINE__; } // \xe9"]
+    (tmp_path / "latin.cl").write_bytes(line_end.join(lines))
+    found = cl_array.zeros(queue, 1, np.int32)
+    portbar.Program(context, tmp_path / "latin.cl").kernel("k")(queue, (1,), None, found).wait()
+    assert found.get().tolist() == [2]
 
 
 ENTERED = "PORTBAR_ENTER(grid); portbar_device_barrier(&grid);"
@@ -172,6 +237,15 @@ MISUSES = {
         ["belong into kernels", "private portbar_grid *grid"],
     ),
     "a macro before the header": (f"#define grid 7\n{one_kernel(GRID, ENTERED)}", ["Hint: a macro that you define"]),
+    "entered in a block": (
+        one_kernel(GRID, f"int n = 1;\n{{\n{ENTERED} }}"),
+        ["line 3", "inside a block", "before the block"],
+    ),
+    "entered in a branch": (one_kernel(f"{GRID}, int n", f"if (n) {{ {ENTERED} }}"), ["line 2", "inside a block"]),
+    "no comma": (
+        one_kernel(f"{GRID}\n global int *p", ENTERED),
+        ["Hint: PORTBAR_GRID_PARAM is", "write a comma after it"],
+    ),
     "no header": (f"kernel void k({GRID}) {{ {ENTERED} }}", ['#include "portbar/device_barrier.h"']),
 }
 

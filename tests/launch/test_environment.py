@@ -48,6 +48,47 @@ def test_describe_of_an_argument_that_is_not_a_device(wrong):
         portbar.describe(wrong)
 
 
+CALLS = {
+    "describe": portbar.describe,
+    "advise": lambda device: portbar.advise(device, work_per_iteration=1e-6),
+    "render": portbar.render,
+    "probe": portbar.probe,
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("wrong", [None, 3, portbar.DeviceProfile(portbar.DeviceFacts(name="D"))])
+def test_another_thing_than_a_device_is_refused_in_the_name_of_the_function(name, wrong):
+    with pytest.raises(portbar.DeviceError, match=rf"{name} requires a pyopencl\.Device, or a queue on one, not "):
+        CALLS[name](wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, "cpu", portbar.DeviceFacts(name="D")])
+def test_choose_of_another_thing_than_a_profile_says_how_to_get_one(wrong):
+    with pytest.raises(portbar.DeviceError, match=r"portbar\.choose\(portbar\.describe\(device\)\)"):
+        portbar.choose(wrong)
+
+
+@pytest.mark.device
+def test_choose_of_a_device_says_how_to_get_its_profile(device, queue):
+    for wrong in (device, queue):
+        with pytest.raises(portbar.DeviceError, match=r"portbar\.choose\(portbar\.describe\(device\)\)"):
+            portbar.choose(wrong)
+
+
+@pytest.mark.device
+def test_a_queue_stands_for_its_device(device, queue):
+    assert portbar.describe(queue) == portbar.describe(device)
+    assert portbar.render(queue, "atomics") == portbar.render(device, "atomics")
+    answers = []
+    for one in (device, queue):
+        try:
+            answers.append(portbar.advise(one, work_per_iteration=1e-6))
+        except portbar.RecordError as error:
+            answers.append(str(error))
+    assert answers[0] == answers[1]
+
+
 #: The survey and benchmarks build by themselves what they compare with.
 HOMELESS = """
 import pickle, sys

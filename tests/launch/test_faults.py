@@ -26,7 +26,7 @@ SOURCE = """
 kernel void meet(PORTBAR_GRID_PARAM, volatile global uint *gone, const uint sound, const uint late)
 {
     PORTBAR_ENTER(grid);
-    const bool mine = portbar_group_id(&grid) == 0u;
+    const bool mine = PORTBAR_UNIFORM(portbar_group_id(&grid) == 0u);
     bool held = true;
     for (uint r = 0u; r < sound; ++r)
         held = portbar_device_barrier(&grid);

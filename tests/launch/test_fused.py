@@ -10,8 +10,8 @@ import pytest
 
 import portbar
 from portbar.launching.arguments import CONTEXT_MARK
-from portbar.launching.plan import TypedKernel
-from portbar.launching.states import States
+from portbar.launching.build import TypedKernel
+from portbar.launching.launch import States
 from tests import support
 
 pytestmark = pytest.mark.device

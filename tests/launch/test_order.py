@@ -17,7 +17,7 @@ from portbar.arrays.sort_source import Shape
 from portbar.device import child, quirks
 from portbar.device.addresses import DeviceAddress, address_of
 from portbar.device.facts import facts
-from portbar.launching import order
+from portbar.launching import queues
 from portbar.primitives.layout import REPORTS
 from portbar.primitives.reduction.header import LAUNCHES
 from tests import support
@@ -46,8 +46,8 @@ class Queue:
 
 @pytest.fixture(params=[0, LOOSE], ids=["in order", "out of order"])
 def made(request, monkeypatch):
-    monkeypatch.setattr(order, "hides_failures", lambda _: False)
-    return order.Order(Queue(request.param))
+    monkeypatch.setattr(queues, "hides_failures", lambda _: False)
+    return queues.Order(Queue(request.param))
 
 
 def launched(made, wait_for=None):
@@ -82,13 +82,13 @@ def test_a_launch_that_failed_is_kept_while_one_before_it_runs(made):
     running = launched(made)[0]
     failed = launched(made, [Event()])[0]
     failed.command_execution_status = -14
-    behind = [launched(made)[0] for _ in range(3 * order._MANY)]
+    behind = [launched(made)[0] for _ in range(3 * queues._MANY)]
     assert failed in [*made._before, *made._failed]
     for event in (running, *behind):
         event.command_execution_status = DONE
-    for _ in range(3 * order._MANY):
+    for _ in range(3 * queues._MANY):
         launched(made, [Event()])[0].command_execution_status = -14
-    assert len(made._failed) <= order._MANY
+    assert len(made._failed) <= queues._MANY
     assert len(made._before) <= made._many
 
 
@@ -100,15 +100,15 @@ def test_launches_that_have_ended_are_not_kept(made):
     assert (after or []) in ([], waiting[-1:])
     for _ in range(1_000):
         launched(made, [Event()])[0].command_execution_status = DONE
-    assert len(made._before or ()) <= order._MANY
+    assert len(made._before or ()) <= queues._MANY
 
 
 def test_a_failure_that_a_driver_hides_is_found_by_waiting():
     hidden = Event(DONE, failed=True)
-    assert order.failed(hidden, hidden=True)
-    assert not order.failed(hidden, hidden=False)
-    assert not order.failed(Event(DONE), hidden=True)
-    assert not order.failed(Event(3, failed=True), hidden=True)
+    assert queues.failed(hidden, hidden=True)
+    assert not queues.failed(hidden, hidden=False)
+    assert not queues.failed(Event(DONE), hidden=True)
+    assert not queues.failed(Event(3, failed=True), hidden=True)
 
 
 def test_an_event_of_several_arrays_is_waited_for_once():
@@ -117,11 +117,11 @@ def test_an_event_of_several_arrays_is_waited_for_once():
         events: list[Event]
 
     shared, own = Event(), Event()
-    assert order.awaited("k", [own], {0: Array([shared]), 1: Array([shared, own])}, hidden=False) == [own, shared]
+    assert queues.awaited("k", [own], {0: Array([shared]), 1: Array([shared, own])}, hidden=False) == [own, shared]
     with pytest.raises(portbar.LaunchError, match=r"argument 1, an array, failed .*-5.*events.clear"):
-        order.awaited("k", None, {0: Array([own]), 1: Array([Event(-5)])}, hidden=False)
+        queues.awaited("k", None, {0: Array([own]), 1: Array([Event(-5)])}, hidden=False)
     with pytest.raises(portbar.LaunchError, match=r"in wait_for failed .*-5"):
-        order.awaited("k", [Event(-5)], {}, hidden=False)
+        queues.awaited("k", [Event(-5)], {}, hidden=False)
 
 
 SOURCE = """
@@ -174,7 +174,7 @@ def in_child(task, device, **payload):
     if payload.get("loose") and not device.queue_properties & LOOSE:
         pytest.skip("the device has no out-of-order queues")
     payload["address"] = address_of(device).to_json()
-    result = child.run_task(f"tests.launch.test_order:{task}", payload, timeout=60)
+    result = child.run_task(f"tests.launch.test_order:{task}", payload, timeout=180)
     assert result.status == "ok", result
     if isinstance(result.value, dict) and result.value.get("queue"):
         pytest.skip(f"this driver's queue refuses PyOpenCL's own launches after a failure: {result.value['queue']}")
@@ -331,7 +331,7 @@ def fail_an_array(payload):
             said.append("")
         except portbar.LaunchError as error:
             said.append(str(error))
-        assert time.monotonic() - start < 20
+        assert time.monotonic() - start < 50
     array.events.clear()
     array.fill(0)
     launch(array, None, ROUNDS).wait()

@@ -10,6 +10,7 @@ import portbar
 from portbar.choices import timing
 from portbar.primitives import layout
 from tests import support
+from tests.support import grid_state
 
 pytestmark = pytest.mark.device
 
@@ -93,7 +94,7 @@ def words_of(state, discovery):
         first = layout.OFFSETS["SLOTS"] + slot * layout.SLOT_WORDS
         found |= {f"slot {slot} word {i}": first + i for i in range(4)}
     capacity = 1 << state.capacity_log2
-    groups = layout.OFFSETS["GROUPS"]
+    groups = layout.OFFSETS["AREAS"]
     found |= {
         "arrived 0": groups,
         "arrived 1": groups + 1,
@@ -107,7 +108,7 @@ def short_waits(monkeypatch):
     """Let programs that are built from now on wait for milliseconds only; on GPUs, as long as 4,000 groups pass a lock."""
 
     def rounds(seconds):
-        return lambda profile, *_: timing.rounds(profile, seconds if timing.is_cpu(profile) else 10.0 * seconds)
+        return lambda profile, *_: timing.rounds(profile, seconds if profile.units.kernels_alike else 10.0 * seconds)
 
     monkeypatch.setattr(timing, "limit_rounds", rounds(0.03))
     monkeypatch.setattr(timing, "patience_rounds", rounds(0.05))
@@ -126,7 +127,7 @@ class Trampled:
 
     @property
     def state(self):
-        return self.kernel.program.states.grid(self.queue, self.groups)
+        return grid_state(self.kernel.program, self.queue, self.groups)
 
     def run(self, *, when=ROUNDS, word=0, value=0, adds=False):
         """Launch; return whether it ended without an error. Its results must then be correct."""
@@ -171,7 +172,7 @@ def test_a_group_that_gives_up_in_discovery_is_never_left_out(context, queue, mo
     fill, n = held_up(context, queue, monkeypatch, stall, CLOSED), 1_000
     for _ in range(30):
         out = support.filled(queue, n + 1)
-        state = fill.program.states.grid(queue, 2)
+        state = grid_state(fill.program, queue, 2)
         cl.enqueue_copy(queue, state.buffer, np.full(1, aborted, np.uint32), dst_offset=4 * layout.OFFSETS["ABORT"])
         launch = fill(queue, None, LOCAL, out, np.uint32(n), num_groups=2)
         try:

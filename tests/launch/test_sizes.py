@@ -12,8 +12,8 @@ import pytest
 import portbar
 from portbar.device import quirks
 from portbar.device.quirks.entry import Quirk
-from portbar.launching import sizes
-from portbar.launching.parameters import Parameter, scalar_typedefs
+from portbar.launching import plan
+from portbar.launching.parameters import KernelParameter
 from tests import support
 
 on_device = pytest.mark.device
@@ -99,8 +99,7 @@ def test_a_kernel_that_requires_its_local_size_needs_none(context, queue, out):
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        (0, "must be at least 1, not 0"),
-        (-3, "must be at least 1, not -3"),
+        (-3, "must be at least {least}, not -3"),
         (2.0, "must be an integer, not 2.0"),
         ("2", "must be an integer, not '2'"),
         ((2,), "must be an integer, not (2,)"),
@@ -109,8 +108,15 @@ def test_a_kernel_that_requires_its_local_size_needs_none(context, queue, out):
 )
 def test_a_bound_that_cannot_be_is_refused_by_name(queue, launched, out, what, value, says):
     launched(queue, None, (4,), out, **{what: 2}).wait()
+    says = says.format(least={"items": 0}.get(what, 1))
     with pytest.raises(portbar.LaunchError, match=re.escape(f"kernel 'launched': {what} {says}")):
         launched(queue, None, (4,), out, **{what: value})
+
+
+@on_device
+def test_no_groups_at_all_are_refused(queue, launched, out):
+    with pytest.raises(portbar.LaunchError, match=re.escape("max_groups must be at least 1, not 0")):
+        launched(queue, None, (4,), out, max_groups=0)
 
 
 @on_device
@@ -124,18 +130,10 @@ def test_a_bound_beside_an_explicit_number_of_groups_is_refused(context, queue, 
         support.kernel(context, SOURCE, "plain")(queue, (8,), (4,), out, **{what: 2})
 
 
-def test_names_of_scalar_types_are_followed_to_what_they_may_stand_for():
-    found = scalar_typedefs(
-        "typedef float real; typedef real length;\n#if X\ntypedef uint n;\n#else\ntypedef ulong n;\n#endif\n"
-        "// typedef double real;\ntypedef unsigned  int m; typedef float4 v; typedef struct { int a; } s;"
-        "typedef a b; typedef b a;"
-    )
-    assert found == {"real": ("float",), "length": ("float",), "n": ("uint", "ulong"), "m": ("unsigned int",)}
-
-
 def parameters(*types):
     return [
-        Parameter("p", name, "pointer" if name.endswith("*") else "scalar", access=access) for name, access in types
+        KernelParameter("p", name, "pointer" if name.endswith("*") else "scalar", access=access)
+        for name, access in types
     ]
 
 
@@ -151,17 +149,17 @@ STRIDE = "for (uint i = portbar_global_id(&grid); i < n; i += portbar_global_siz
 
 @pytest.mark.parametrize("size", WRITES)
 def test_on_cpus_a_group_that_strides_fills_a_line_of_the_cache(size):
-    assert sizes.element_bytes(WRITES[size]) == size
-    assert sizes.suits_cpu(STRIDE, WRITES[size], 64) == 64 // size
-    assert sizes.suits_cpu(STRIDE, WRITES[size], 0) == 64 // size
-    assert sizes.suits_cpu(STRIDE, WRITES[size], 128) == 128 // size
-    assert sizes.suits_cpu(f"/* {STRIDE} */", WRITES[size], 64) == 1
+    assert plan.element_bytes(WRITES[size]) == size
+    assert plan.suits_cpu(STRIDE, WRITES[size], 64) == 64 // size
+    assert plan.suits_cpu(STRIDE, WRITES[size], 0) == 64 // size
+    assert plan.suits_cpu(STRIDE, WRITES[size], 128) == 128 // size
+    assert plan.suits_cpu(f"/* {STRIDE} */", WRITES[size], 64) == 1
 
 
 def test_elements_of_unknown_size_count_as_four_bytes():
     for unknown in (None, parameters(("struct body*", "writable")), parameters(("uint", ""))):
-        assert sizes.element_bytes(unknown) == 4
-    assert sizes.suits_cpu(STRIDE, parameters(("long16*", "writable")), 64) == 1
+        assert plan.element_bytes(unknown) == 4
+    assert plan.suits_cpu(STRIDE, parameters(("long16*", "writable")), 64) == 1
 
 
 @pytest.mark.parametrize(
@@ -170,7 +168,7 @@ def test_elements_of_unknown_size_count_as_four_bytes():
      (1024, 512, 512), (300, 512, 300), (1024, 48, 240), (64, 0, 64)],
 )  # fmt: skip
 def test_on_other_devices_a_group_has_256_work_items_in_whole_sub_groups_within_the_limit(limit, multiple, size):
-    assert sizes.suits_gpu(limit, multiple) == size
+    assert plan.suits_gpu(limit, multiple) == size
 
 
 @on_device
@@ -229,7 +227,7 @@ def test_a_suggested_local_size_is_computed_once(context, queue, monkeypatch):
 @pytest.mark.parametrize(("bound", "words"), [(1, "at most 1 work-group of"), (2, "at most 2 work-groups of")])
 def test_a_device_with_too_few_groups_is_named_with_their_number(bound: int, words: str) -> None:
     with pytest.raises(portbar.UnsupportedFeatureError, match=words):
-        sizes.check_least("k", "A device", 3, (64,), bound, None)
+        plan.check_least("k", "A device", 3, (64,), bound, None)
 
 
 TELLS = """
@@ -319,8 +317,8 @@ def test_the_widest_dimension_is_exchanged_where_the_first_is_1(device, exchangi
     del exchanging
     facts = portbar.describe(device).facts
     for local, other in (((7, 1), 0), ((1, 7), 1), ((1, 2, 7), 2), ((1, 2, 2), 1), ((2, 7), 0), ((1,), 0), (None, 1)):
-        assert sizes.exchanged_with(facts, (3, 5), local) == other
-    assert sizes.exchange((1, 2, 3), 2) == (3, 2, 1)
+        assert plan.exchanged_with(facts, (3, 5), local) == other
+    assert plan.exchange((1, 2, 3), 2) == (3, 2, 1)
 
 
 @on_device
@@ -328,6 +326,6 @@ def test_kernels_without_barriers_are_not_exchanged(context, queue, exchanging, 
     del exchanging
     made = portbar.Program(context, "kernel void k(global uint *out) { out[get_global_id(1)] = 7u; }").kernel("k")
     out = support.filled(queue, 4)
-    monkeypatch.delattr("portbar.launching.compiled.compile_program")
+    monkeypatch.delattr("portbar.launching.build.compile_program")
     made(queue, (1, 4), (1, 4), out).wait()
     assert support.uints(queue, out).tolist() == [7] * 4

@@ -16,12 +16,13 @@ import portbar
 from portbar.device import quirks
 from portbar.device.facts import facts
 from portbar.launching import memory
-from portbar.launching.state import QueueState
+from portbar.launching.state import GridState
 from portbar.primitives import layout
 from portbar.primitives.fault import OPEN
-from portbar.primitives.headers import FAULTS, render_header
+from portbar.primitives.headers import FAULTS, HEADERS, layout_of, render_header
 from portbar.primitives.strategy import Choice, Strategy
 from tests import support
+from tests.support import grid_state
 
 SOURCE = """
 #include "portbar/device_barrier.h"
@@ -39,9 +40,9 @@ kernel void meet(PORTBAR_GRID_PARAM, global uint *passed)
 @pytest.mark.device
 @pytest.mark.parametrize(("groups", "capacity"), [(1, 64), (64, 64), (65, 128), (1_000, 1_024), (4_096, 4_096)])
 def test_the_buffer_holds_at_least_the_groups_that_it_was_made_for(queue, groups, capacity):
-    state = QueueState(queue, groups)
+    state = GridState(queue, groups, GRID)
     assert 1 << state.capacity_log2 == capacity
-    assert state.buffer.size == 4 * layout.state_words(capacity)
+    assert state.buffer.size == 4 * GRID.words(capacity)
 
 
 @pytest.mark.device
@@ -50,13 +51,13 @@ def test_a_state_whose_epochs_are_used_up_is_replaced(context, queue, discovery)
     made = support.kernel(context, SOURCE, "meet", discovery=discovery)
     passed = support.filled(queue, 1)
     made(queue, None, (2,), passed).wait()
-    before = made.program.states.grid(queue, 1)
+    before = grid_state(made.program, queue, 1)
     # As after 16 million launches of which the last ones never ran.
     before.epoch = layout.EPOCH_MASK - 4
     launches = [made(queue, None, (2,), passed) for _ in range(8)]
     for launch in launches:
         launch.wait()
-    after = made.program.states.grid(queue, 1)
+    after = grid_state(made.program, queue, 1)
     assert after is not before
     assert 0 < after.epoch < 8
     assert before.epoch < layout.EPOCH_MASK
@@ -68,17 +69,17 @@ def test_a_report_that_another_thread_s_launch_overwrites_while_it_is_read_is_no
     made = support.kernel(context, SOURCE, "meet")
     passed = support.filled(queue, 1)
     first = made(queue, None, (2,), passed)
-    state, read = made.program.states.grid(queue, 1), QueueState.read
+    state, read = grid_state(made.program, queue, 1), GridState.read
 
     def read_late(self, epoch):
         # As if another thread came between: its launches take every place for reports once.
-        monkeypatch.setattr(QueueState, "read", read)
+        monkeypatch.setattr(GridState, "read", read)
         for _ in range(layout.REPORTS):
             made(queue, None, (2,), passed)
         queue.finish()
         return read(self, epoch)
 
-    monkeypatch.setattr(QueueState, "read", read_late)
+    monkeypatch.setattr(GridState, "read", read_late)
     first.wait()
     assert first.num_groups >= 1
     assert not state.exhausted
@@ -89,13 +90,13 @@ def test_launches_of_one_queue_share_one_state_and_queues_do_not(context, queue)
     made = support.kernel(context, SOURCE, "meet")
     passed, other = support.filled(queue, 1), cl.CommandQueue(context)
     made(queue, None, (2,), passed).wait()
-    first = made.program.states.grid(queue, 1)
+    first = grid_state(made.program, queue, 1)
     epoch = first.epoch
     made(queue, None, (2,), passed).wait()
     made(other, None, (2,), passed).wait()
-    assert made.program.states.grid(queue, 1) is first
+    assert grid_state(made.program, queue, 1) is first
     assert first.epoch == epoch + 1
-    assert made.program.states.grid(other, 1) is not first
+    assert grid_state(made.program, other, 1) is not first
 
 
 def need_shared_memory(device):
@@ -131,7 +132,7 @@ def test_memory_that_the_host_sees_outlives_its_state_while_a_launch_may_run(con
     def launched(wait_for=None):
         made = portbar.Program(context, SOURCE).kernel("meet")
         launch = made(queue, None, (2,), passed, wait_for=wait_for)
-        return launch.event, weakref.ref(made.program.states.grid(queue, 1)._memory)
+        return launch.event, weakref.ref(grid_state(made.program, queue, 1)._memory)
 
     gate, passed = cl.UserEvent(context), support.filled(queue, 1)
     event, kept = launched([gate])
@@ -174,9 +175,9 @@ def test_memory_that_is_retired_while_others_are_looked_at_is_kept(monkeypatch):
 def test_a_state_that_replaces_another_still_sees_launches_of_other_queues(context, queue):
     """Both have one order, which counts once."""
     gate, other = cl.UserEvent(context), cl.CommandQueue(context)
-    mine, theirs = QueueState(queue, 1), QueueState(other, 1)
+    mine, theirs = GridState(queue, 1, GRID), GridState(other, 1, GRID)
     theirs.order.add(gate, [gate])
-    replaced = QueueState(queue, 4, previous=mine)
+    replaced = GridState(queue, 4, GRID, previous=mine)
     joined = replaced.joins_others()
     gate.set_status(cl.command_execution_status.COMPLETE)
     assert joined
@@ -185,6 +186,7 @@ def test_a_state_that_replaces_another_still_sees_launches_of_other_queues(conte
 
 # The words of the state: regions do not overlap, and those that are polled have a cache line each.
 
+GRID = layout_of(["device_barrier"])
 PLAIN = Strategy(Choice("c11", "test"), Choice("packed", "test"), Choice("tree", "test"))
 
 
@@ -192,7 +194,7 @@ def test_words_that_are_polled_while_others_are_written_have_a_line_each():
     polled = ("POLL_EVEN", "PUBLISHED", "COUNTER", "SPLIT", "FLAG", "LOCK_NEXT", "LOCK_SERVING", "LOCK_HELD")
     lines = [layout.OFFSETS[name] // layout.LINE_WORDS for name in polled]
     assert len(set(lines)) == len(lines)
-    assert layout.OFFSETS["GROUPS"] % layout.LINE_WORDS == 0
+    assert layout.OFFSETS["AREAS"] % layout.LINE_WORDS == 0
     assert layout.LINE_WORDS * 4 >= 128
 
 
@@ -201,16 +203,59 @@ def test_regions_do_not_overlap():
     sizes = {layout.OFFSETS["REPORTS"]: layout.REPORTS * layout.REPORT_WORDS}
     for start, following in pairwise(starts):
         assert start + sizes.get(start, 1) <= following
-    assert max(layout.OFFSETS, key=lambda name: layout.OFFSETS[name]) == "GROUPS"
+    assert max(layout.OFFSETS, key=lambda name: layout.OFFSETS[name]) == "AREAS"
+
+
+@given(st.sets(st.sampled_from([*HEADERS])), st.integers(6, 24))
+def test_areas_of_headers_follow_each_other_from_line_to_line(names, log2):
+    """The first words are those of the rendered text: one expression of the capacity."""
+    capacity, own = 1 << log2, layout_of(names)
+    firsts = {
+        name: eval(first.replace("u", "").replace("/", "//"), {"capacity": capacity})  # noqa: S307 (portbar's own text)
+        for owner, _, _ in own.owners
+        for name, first in own.areas_of(owner)
+    }
+    end = layout.OFFSETS["AREAS"]
+    for area in own.areas:
+        assert firsts[area.name] == end
+        assert end % layout.LINE_WORDS == 0
+        end += layout.words_of(area, capacity)
+    assert own.words(capacity) == end
 
 
 @given(st.integers(0, 24))
-def test_the_state_holds_flags_per_group_lines_per_tree_node_and_words_of_teams(log2):
+def test_a_grid_without_more_has_flags_per_group_and_lines_per_tree_node(log2):
     capacity = 1 << log2
     nodes = -(-capacity // layout.TREE_FAN)
-    last = layout.OFFSETS["GROUPS"] + 2 * capacity + (nodes - 1) * layout.LINE_WORDS
-    teams = layout.TEAM_WORDS * capacity
-    assert last < layout.state_words(capacity) - teams <= last + layout.LINE_WORDS
+    last = layout.OFFSETS["AREAS"] + 2 * capacity + (nodes - 1) * layout.LINE_WORDS
+    assert last < GRID.words(capacity) <= last + 2 * layout.LINE_WORDS
+    # Half a line of counters, two numbers twice, and two values of 64 bits for each of four splits.
+    assert layout_of(["team"]).words(capacity) >= GRID.words(capacity) + 36 * capacity
+
+
+@pytest.mark.device
+def test_a_program_s_state_has_room_for_its_own_headers_only(context, queue):
+    sizes = {}
+    for name in ("device_barrier", "team", "reduction"):
+        text = SOURCE if name == "device_barrier" else f'{SOURCE}#include "portbar/{name}.h"\n'
+        with support.skipped_where_refused():
+            program = portbar.Program(context, text)
+        state = grid_state(program, queue, 100)
+        assert state.buffer.size == 4 * program.states.layout.words(128)
+        sizes[name] = state.buffer.size
+    assert sizes["team"] == sizes["device_barrier"] + 4 * 36 * 128
+    assert sizes["reduction"] == sizes["device_barrier"] + 4 * (2048 + 8 * 128)
+
+
+def test_words_of_local_memory_have_a_place_each():
+    for names in (["device_barrier"], ["team"], HEADERS):
+        own = layout_of(names)
+        words = {words.name: words.words for _, _, local in own.owners for words in local}
+        places = own.shared().local
+        assert sorted(place for _, place in places) == [place for _, place in places]
+        assert [name for name, _ in places] == [*words]
+        taken = [word for name, place in places for word in range(place, place + words[name])]
+        assert taken == [*range(own.shared().local_words)]
 
 
 def test_every_field_of_the_hidden_words_holds_what_is_put_there():

@@ -127,8 +127,11 @@ def test_the_clock_follows_from_what_is_known_of_the_device(monkeypatch):
             tracing_of(facts, findings, 9)
         assert ("portbar.probe" in str(caught.value)) == (findings is None)
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
-    with pytest.raises(portbar.UnsupportedFeatureError):
-        tracing_of(X86, KNOWN, 9)
+    assert tracing_of(X86, Findings(builds={"arm_pause": True}), 9) == Tracing("virtual_counter", 9)
+    for machine in ("aarch64", "riscv64"):
+        monkeypatch.setattr("platform.machine", lambda machine=machine: machine)
+        with pytest.raises(portbar.UnsupportedFeatureError):
+            tracing_of(X86, KNOWN, 9)
 
 
 def test_no_report_is_written_over_the_place_of_the_traces():
@@ -323,7 +326,7 @@ def test_surplus_groups_are_not_in_the_trace(context, queue, out):
 
 @on_device
 def test_a_barrier_that_gave_up_shows_who_was_missing(context, queue, out):
-    source = WHOLE.replace("r < rounds;", "r < rounds + (portbar_group_id(&grid) != 1u);")
+    source = WHOLE.replace("r < rounds;", "r < rounds + PORTBAR_UNIFORM(portbar_group_id(&grid) != 1u);")
     made = traced(context, source, spin_limit=0.2).kernel("meet")
     if made.occupancy(queue, (4,)).groups < 2:
         pytest.skip("the device runs one work-group at once, which waits for no other")

@@ -9,8 +9,8 @@ from typing import Final
 from portbar.choices.strategy import choose
 from portbar.primitives.grid import bounded
 from portbar.primitives.headers import resolve_includes
-from portbar.primitives.reduction.use import use_of
 from tests.machine_code.targets import Target
+from tests.reading.trees import use_of
 
 _MEET: Final = """
 #include "portbar/device_barrier.h"

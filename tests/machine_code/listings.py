@@ -93,6 +93,37 @@ SASS: Final = Isa(
     },
 )
 
+#: Loads of 32 bits that are not relative to the stack: most words of portbar's. Listings do not tell local memory from global.
+AARCH64: Final = Isa(
+    label=r"^(\.LBB\w+):",
+    branch=r"^\s+(?:b(?:\.\w+)?|cbn?z|tbn?z)\s+(?:.*, )?(\.LBB\w+)",
+    leaves=r"^\s+(?:b\s|ret\b)",
+    instruction=r"^\s+[a-z]\w*(?:\.\w+)?\s",
+    kinds={
+        "load": r"^\s+(?:ldr|ldap?r)\s+w\d+, \[x",
+        "rmw": r"^\s+(?:ld(?:add|set|clr|eor|[su]max|[su]min)a?l?|swpa?l?|casa?l?|stl?xr)\b",
+        "store": r"^\s+(?:str|stlr)\s+w\w+, \[x",
+        "acquire": r"^\s+(?:ldap?r|ldaxr|ld(?:add|set|clr|eor|[su]max|[su]min)al?|swpal?|casal?|dmb\s+ish(?:ld)?)\b",
+        "release": r"^\s+(?:stlr|stlxr|ld(?:add|set|clr|eor|[su]max|[su]min)a?l|swpa?l|casa?l|dmb\s+ish)\b",
+        "scratch": r"\[sp",
+    },
+)
+
+RISCV: Final = Isa(
+    label=r"^(\.LBB\w+):",
+    branch=r"^\s+(?:b\w+|j)\s+(?:.*, )?(\.LBB\w+)",
+    leaves=r"^\s+(?:j|ret|tail)\b",
+    instruction=r"^\s+[a-z]\w*(?:\.\w+)*\s",
+    kinds={
+        "load": r"^\s+lw\s+\w+, -?\d+\((?!sp)",
+        "rmw": r"^\s+(?:amo\w+|sc)\.",
+        "store": r"^\s+sw\s+\w+, -?\d+\((?!sp)",
+        "acquire": r"^\s+(?:fence\s+r, rw|fence\s+rw, rw|fence\.tso|(?:amo\w+|lr)\.\w\.aq)",
+        "release": r"^\s+(?:fence\s+rw, w|fence\s+rw, rw|fence\.tso|(?:amo\w+|sc)\.\w\.(?:aq)?rl)",
+        "scratch": r"\(sp\)",
+    },
+)
+
 
 @dataclass(frozen=True)
 class Figures:

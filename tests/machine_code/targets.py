@@ -1,4 +1,4 @@
-"""The GPUs that code is compiled for, their properties, and the compilers."""
+"""The GPUs and processors that code is compiled for, their properties, and the compilers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from tests.checkout import ran
 from tests.gpu_code import assemblable, by_ptxas, nvptx_options, ptxas
-from tests.machine_code.listings import AMD, INTEL, PTX, SASS, Figures, read
+from tests.machine_code.listings import AARCH64, AMD, INTEL, PTX, RISCV, SASS, Figures, read
 
 #: Where Debian's rocm-device-libs keeps the built-ins of AMD's GPUs.
 _AMD_LIBRARY: Final = Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
@@ -216,6 +216,45 @@ def _spirv_compiler(_target: Target) -> str:
     return f"clang {_version_of(clang(15))}, llvm-spirv-15, spirv-val"
 
 
+# Processors, for PoCL's way: OpenCL's atomics are the compiler's, and kernels are functions of the processor.
+
+#: As the headers of PoCL have them.
+_ATOMICS: Final = (
+    """
+#define atomic_work_item_fence(flags, order, scope) __atomic_thread_fence(order)
+#define atomic_load_explicit(p, order, scope) __opencl_atomic_load(p, order, scope)
+"""
+    + "".join(
+        f"#define atomic_{name}_explicit(p, v, order, scope) __opencl_atomic_{name}(p, v, order, scope)\n"
+        for name in ("store", "exchange", *(f"fetch_{of}" for of in ("add", "sub", "or", "xor", "and", "min", "max")))
+    )
+    + """
+#define atomic_compare_exchange_strong_explicit(p, e, v, order, failure, scope) \\
+    __opencl_atomic_compare_exchange_strong(p, e, v, order, failure, scope)
+"""
+)
+
+_WIDE: Final = ("-Xclang", "-cl-ext=+cl_khr_int64_base_atomics,+cl_khr_int64_extended_atomics")
+
+#: Where a processor has a read-modify-write as two instructions, the jump that repeats them, which does not wait.
+_RETRY: Final = re.compile(r"(?m)(^\s+(?:stl?xr|sc\.\w\S*)\s.*\n)\s+(?:cbnz|bnez)\s.*\n")
+
+
+def _processor(target: Target, text: str, folder: Path) -> Figures:
+    command, options = clang(15), ("-target", target.chip, *target.arguments)
+    listing = _clang_listing(command, _ATOMICS + text, folder, "-emit-llvm", *options, *_WIDE, f"-cl-std={target.std}")
+    code = folder / "out.ll"
+    # The compilers of processors know no kernels.
+    code.write_text(re.sub(r"\bspir_(?:kernel|func) ", "", listing), encoding="utf-8")
+    _ran([command, *options, "-O2", "-S", "-o", str(folder / "code.s"), str(code)])
+    machine = _RETRY.sub(r"\1", (folder / "code.s").read_text(encoding="utf-8"))
+    return read(machine, AARCH64 if target.chip.startswith("aarch64") else RISCV)
+
+
+def _processor_compiler(_target: Target) -> str:
+    return f"clang {_version_of(clang(15))}"
+
+
 # The properties of each GPU. Facts as the drivers report them; findings as a probe that goes well leaves them.
 
 _C11_BUILDS: Final = {"CL1.2": True, "CL2.0": True, "cl12": True, "c11@CL2.0": True, "int64_atomics": True}
@@ -291,6 +330,20 @@ def _spirv_target(name: str, atomics: str, std: str) -> Target:
     return Target(name, "any device that takes SPIR-V", profile, _spirv, _spirv_compiler, "spir64", std=std)
 
 
+def _processor_target(name: str, products: str, chip: str, *arguments: str) -> Target:
+    profile = _profile(
+        {**_C11_BUILDS, "CL3.0": True},
+        "c11",
+        type=("CPU",),
+        platform_name="Portable Computing Language",
+        version="OpenCL 3.0 PoCL 6.0",
+        name=name,
+        opencl_c_versions=("1.2", "2.0", "3.0"),
+        atomic_memory_capabilities=("relaxed", "acq_rel", "seq_cst", "scope_work_group", "scope_device"),
+    )
+    return Target(name, products, profile, _processor, _processor_compiler, chip, arguments)
+
+
 TARGETS: Final = {
     target.name: target
     for target in (
@@ -315,6 +368,9 @@ TARGETS: Final = {
         _nvidia_target("sm_100", "B200"),
         _nvidia_target("sm_120", "GeForce RTX 50"),
         _nvidia_target("sm_121", "GB10"),
+        _processor_target("armv8-a", "Raspberry Pi 4, Graviton 1", "aarch64-linux-gnu", "-march=armv8-a"),
+        _processor_target("armv8.1-a", "Graviton 2 to 4, Ampere, Grace", "aarch64-linux-gnu", "-march=armv8.1-a"),
+        _processor_target("rv64gc", "RISC-V of 64 bits", "riscv64-linux-gnu", "-march=rv64gc"),
         _spirv_target("SPIR-V c11", "c11", "CL2.0"),
         _spirv_target("SPIR-V cl12", "cl12", "CL1.2"),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.resources
 import json
 import os
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -107,6 +108,23 @@ def test_code_waits_as_it_should(target: str, case: str, tmp_path: Path) -> None
 def test_atomic_loads_of_intel_write_and_volatile_ones_do_not(tmp_path: Path) -> None:
     before, after = (figures(name, "barrier counter", tmp_path) for name in ("pvc before a probe", "pvc"))
     assert (before.writing_loops, after.writing_loops) == (4, CASES["barrier counter"].exchanges)
+
+
+@pytest.mark.parametrize("target", ["armv8-a", "armv8.1-a", "rv64gc"])
+@pytest.mark.parametrize(
+    ("order", "fault"), [("acquire", "no acquire after a wait"), ("release", "no release before an arrival")]
+)
+def test_a_barrier_without_an_order_is_seen_on_weakly_ordered_processors(
+    target: str, order: str, fault: str, tmp_path: Path
+) -> None:
+    case, chosen, expected = CASES["barrier counter"], TARGETS[target], EXPECTED[target]
+    assert expected is not None
+    weaker = re.sub(rf"memory_order_(?:{order}|acq_rel|seq_cst)", "memory_order_relaxed", case.text(chosen))
+    try:
+        found = chosen.compile(chosen, weaker, tmp_path)
+    except MissingToolError as error:
+        pytest.skip(f"not compiled for {target}: {error}")
+    assert fault in expected.faults("barrier counter", case, found)
 
 
 _POLLS = """

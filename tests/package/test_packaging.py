@@ -52,6 +52,15 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
     return done.stdout
 
 
+def test_no_file_of_the_checkout_is_empty_by_mistake() -> None:
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("git knows which files belong to the checkout, and this is not one of git's")
+    files = run(git, "-c", f"safe.directory={ROOT}", "ls-files", "-z", cwd=ROOT).split("\0")
+    empty = [name for name in files if name and (ROOT / name).is_file() and (ROOT / name).stat().st_size == 0]
+    assert [name for name in empty if Path(name).name not in {"__init__.py", "py.typed"}] == []
+
+
 def pip(command: str, *more: str | Path) -> None:
     """Run pip without a network."""
     run(sys.executable, "-m", "pip", command, "-q", "--no-deps", "--no-index", *more)

@@ -61,7 +61,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if importlib.util.find_spec("mypy") is None:
         pytest.skip('mypy is not installed: pip install "portbar[dev]"')
     folder = tmp_path_factory.mktemp("user")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=180)
     python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
     asked = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     packages = Path(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip())

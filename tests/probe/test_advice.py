@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -139,7 +140,7 @@ def test_what_cannot_be_is_refused(known, more, said):
 def test_a_device_without_a_record_names_the_remedy(monkeypatch):
     monkeypatch.setattr(advice, "describe", lambda _: portbar.DeviceProfile(replace(FACTS, name="Unknown chip")))
     with pytest.raises(portbar.RecordError, match=r"Unknown chip.*portbar bench barrier.*portbar survey"):
-        portbar.advise(object(), work_per_iteration=1e-6)  # type: ignore[arg-type]
+        portbar.advise(SimpleNamespace(get_info=None, platform=None), work_per_iteration=1e-6)  # type: ignore[arg-type]
 
 
 def test_a_published_record_has_no_times():

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -76,6 +77,48 @@ def test_a_file_that_is_cut_at_any_byte_counts_as_absent(folder, monkeypatch):
             assert cache.load("findings", "gpu") is None
     cache.store("findings", "gpu", {"n": 2})
     assert cache.load("findings", "gpu") == {"n": 2}
+
+
+def opened(winerror, seconds):
+    """The renaming of a file that another process has open, as Windows refuses it, for some seconds."""
+    rename, until = Path.replace, time.monotonic() + seconds
+
+    def replace(self, target):
+        if time.monotonic() < until:
+            error = PermissionError(13, "Access is denied")
+            error.winerror = winerror
+            raise error
+        return rename(self, target)
+
+    return replace
+
+
+@pytest.mark.parametrize("winerror", [5, 32])
+def test_an_entry_that_a_reader_has_open_is_replaced_once_it_is_closed(folder, monkeypatch, winerror):
+    cache.store("findings", "gpu", {"n": 1})
+    monkeypatch.setattr(Path, "replace", opened(winerror, 0.05))
+    cache.store("findings", "gpu", {"n": 2})
+    assert cache.load("findings", "gpu") == {"n": 2}
+    assert json.loads(only_file(folder).read_text())["value"] == {"n": 2}
+
+
+def test_an_entry_that_stays_open_keeps_the_old_one_with_a_word(folder, monkeypatch):
+    cache.store("findings", "gpu", {"n": 1})
+    monkeypatch.setattr(Path, "replace", opened(32, 60.0))
+    monkeypatch.setattr(cache.writing, "_OPEN_S", 0.05)
+    with pytest.warns(cache.CacheWarning, match="Access is denied"):
+        cache.store("findings", "gpu", {"n": 2})
+    assert cache.load("findings", "gpu") == {"n": 2}
+    assert json.loads(only_file(folder).read_text())["value"] == {"n": 1}
+
+
+def test_a_folder_without_permission_is_not_waited_for(folder, monkeypatch):
+    monkeypatch.setattr(Path, "replace", opened(None, 60.0))
+    monkeypatch.setattr(cache.writing, "_OPEN_S", 60.0)
+    began = time.monotonic()
+    with pytest.warns(cache.CacheWarning):
+        cache.store("findings", "gpu", {"n": 2})
+    assert time.monotonic() - began < 30
 
 
 STORES = """

@@ -54,6 +54,39 @@ def test_an_entry_from_before_lost_measurements_were_recorded_has_none():
     assert Findings.from_json(value).lost == {}
 
 
+LATE = {"feature fp64": "timed out", "level CL3.0": "timed out before it began", "progress lanes": "timed out"}
+
+
+def test_earlier_findings_fill_what_there_was_no_time_for_and_nothing_else():
+    earlier = Findings(
+        builds={"fp64": True, "CL3.0": True, "CL2.0": True},
+        progress={"lanes": "none"},
+        groups_in_flight=4,
+        loop_limit=9,
+    )
+    found = Findings(
+        builds={"CL2.0": False},
+        progress={"lanes": "unknown: timed out"},
+        groups_in_flight=None,
+        loop_limit=None,
+        lost={**LATE, "groups_in_flight": "timed out", "loop_limit": "child aborted: x", "who knows": "timed out"},
+    )
+    filled = found.filled(earlier)
+    assert filled.builds == {"fp64": True, "CL3.0": True, "CL2.0": False}
+    assert filled.progress == {"lanes": "none"}
+    assert filled.groups_in_flight == 4
+    assert filled.loop_limit is None
+    assert filled.lost == {"loop_limit": "child aborted: x", "who knows": "timed out"}
+    assert not filled.loops_run_whole
+
+
+def test_earlier_findings_that_are_unknown_too_fill_nothing():
+    found = Findings(progress={"lanes": "unknown: timed out"}, lost=LATE)
+    assert found.filled(found) is found
+    assert found.filled(Findings()) is found
+    assert found.filled(Findings(progress={"lanes": "unknown: child aborted"})) is found
+
+
 @pytest.mark.parametrize(
     ("field", "value", "word"),
     [
@@ -135,7 +168,7 @@ def known(own_cache, monkeypatch):
     """A device with findings in a cache of its own."""
     monkeypatch.setattr(profile, "facts", lambda _: FACTS)
     cache.store(CACHE_KIND, device_key(FACTS), FOUND.to_json())
-    return SimpleNamespace(name=FACTS.name)
+    return SimpleNamespace(name=FACTS.name, get_info=None, platform=None)
 
 
 @pytest.mark.parametrize("disk", [True, False], ids=["on disk", "in memory"])

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from portbar import records
+from portbar.backends import cl12
 from portbar.choices import profile
 from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
 from portbar.device import matrix
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from portbar.errors import RecordError, UnsupportedFeatureError
-from portbar.primitives.atomics import cl12
 from portbar.primitives.headers import render_header
 from tests.checkout import ROOT
 

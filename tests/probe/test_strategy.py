@@ -17,7 +17,7 @@ from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from portbar.device.quirks.entry import Quirk
 from portbar.errors import UnsupportedFeatureError
-from portbar.primitives.device_barrier import pause_of
+from portbar.primitives.device_barrier import pauses_between_polls
 from portbar.primitives.headers import render_header
 from portbar.survey.litmus.sizes import Scale
 
@@ -196,6 +196,22 @@ def test_a_device_whose_loops_may_end_early_gets_grids_of_one_group_with_the_rea
     assert strategy.reasons()["max_groups"] == ("1", strategy.max_groups_reason)
 
 
+CUT_SHORT = {f"atomics c11@{std}": "timed out before it began" for std in ("CL3.0", "CL2.0")}
+
+
+def test_a_probe_that_had_no_time_refuses_no_more_than_none():
+    """The driver's claims decide until a compile probe does."""
+    lost = {**CUT_SHORT, "ordering c11": "timed out before it began", "loop_limit": "timed out before it began"}
+    late = findings(ordering={"c11": "untested: timed out before it began"}, lost=lost)
+    strategy = choose(DeviceProfile(STRONG, late))
+    assert strategy.atomics.value == "c11"
+    assert strategy.capabilities.std == choose(DeviceProfile(STRONG)).capabilities.std
+    assert strategy.max_groups is None
+    tried = replace(late, builds={"c11@CL3.0": False})
+    assert choose(DeviceProfile(STRONG, tried)).capabilities.std == "CL2.0"
+    assert "no -cl-std" in refusal(STRONG, replace(late, builds={"c11@CL3.0": False, "c11@CL2.0": False}))
+
+
 def test_only_lost_measurements_of_loops_limit_waits():
     lost = passed("cl12", lost={"loop_limit": "timed out"})
     independent = replace(lost, progress={"lanes": "independent", "sub_groups": "independent"})
@@ -219,8 +235,8 @@ def test_everything_keeps_to_a_loop_limit_that_only_the_quirk_table_knows(found)
     profile = DeviceProfile(facts, found)
     assert host_shape.kind_of(profile) == "limited"
     assert Scale.of(profile, "cl12").kind == "short loops"
-    assert not choose(profile, ordering="work_group").capabilities.reduction.serial
-    assert choose(DeviceProfile(replace(facts, name="cpu"), found), ordering="work_group").capabilities.reduction.serial
+    assert not choose(profile, ordering="work_group").units.folds_serially
+    assert choose(DeviceProfile(replace(facts, name="cpu"), found), ordering="work_group").units.folds_serially
 
 
 @pytest.mark.parametrize(("effect", "widest"), [("", 64), (quirks.WIDE_VECTORS_LOST, 32)])
@@ -290,12 +306,13 @@ def test_an_override_of_the_barrier_sets_the_table_aside():
 
 
 def test_the_pause_is_one_that_was_seen_to_compile():
-    assert choose(DeviceProfile(HOPPER)).capabilities.pause == "nanosleep"
-    assert choose(DeviceProfile(STRONG)).capabilities.pause == "none"
+    sleep, pause = [("backend/ptx.mako", "relax")], [("backend/host_threads.mako", "relax")]
+    assert choose(DeviceProfile(HOPPER)).backend.pause == sleep
+    assert choose(DeviceProfile(STRONG)).backend.pause == []
     found = findings(builds={"c11@CL3.0": True, "x86_pause": True})
-    assert choose(DeviceProfile(STRONG, found)).capabilities.pause == "x86_pause"
-    assert pause_of(choose(DeviceProfile(STRONG, found))) == "none"
-    assert pause_of(choose(DeviceProfile(STRONG, found), {"device_barrier": "counter_backoff"})) == "x86_pause"
+    assert choose(DeviceProfile(STRONG, found)).backend.pause == pause
+    assert not pauses_between_polls(choose(DeviceProfile(STRONG, found)))
+    assert pauses_between_polls(choose(DeviceProfile(STRONG, found), {"device_barrier": "counter_backoff"}))
 
 
 VERDICTS = st.sampled_from(["pass", "7 stale reads", "untested: one group", "timeout"])

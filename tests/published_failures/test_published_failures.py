@@ -13,7 +13,7 @@ from portbar.primitives.headers import render_header
 from tests.docs.pages import DOCS, STRATEGIES, blocks, outputs, pattern_of, sections
 from tests.support import skipped_where_refused
 
-PAGES = [DOCS / "published_failures.md", DOCS / "published_failures_more.md"]
+PAGES = [DOCS / "published_failures.md"]
 SECTIONS = sections(*PAGES)
 
 #: The result with a single work-group: none to wait for, and none to be late.

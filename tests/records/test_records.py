@@ -146,7 +146,7 @@ def test_facts_and_findings_may_grow_and_are_not_unbounded():
 
 
 def _git(*arguments: str) -> str:
-    done = subprocess.run([GIT or "", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([GIT or "", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=180, check=True)
     return done.stdout
 
 

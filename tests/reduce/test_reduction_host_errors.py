@@ -10,7 +10,6 @@ import pyopencl.array as cla
 import pytest
 
 import portbar
-from portbar.arrays import reduce_plan
 from portbar.arrays.reduce import reduce as wanted
 from portbar.primitives.reduction.operators import Operator
 from tests.reduce.support import beyond_memory, put
@@ -181,11 +180,114 @@ def test_types_that_the_device_lacks(reduce: Any, queue: cl.CommandQueue) -> Non
 
 
 def test_a_device_without_order_between_its_groups_is_refused(
-    reduce: Any, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
+    queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: Any) -> Any:
         raise portbar.UnsupportedFeatureError("no atomics strategy is known to order memory between work-groups")
 
-    monkeypatch.setattr(reduce_plan, "choose", refuse)
+    monkeypatch.setattr("portbar.arrays.plan.choose", refuse)
+    # Choices are kept for a queue.
+    other = cl.CommandQueue(queue.context, queue.device)
     with pytest.raises(portbar.UnsupportedFeatureError, match="no atomics strategy is known"):
-        reduce(put(queue, np.zeros(77, np.int32)))
+        portbar.reduce(other, put(other, np.zeros(77, np.int32)))
+
+
+def test_what_equals_an_axis_is_none(reduce: Any, queue: cl.CommandQueue) -> None:
+    """Requests are remembered by what they are equal to: True and 1.0 equal 1."""
+    array = put(queue, NUMBERS.reshape(3, 4))
+    for axis in (1, np.int64(1)):
+        np.testing.assert_array_equal(reduce(array, axis=axis).get(queue), NUMBERS.reshape(3, 4).sum(1))
+        assert portbar.scan(queue, array, axis=axis).get()[2, 3] == NUMBERS[8:].sum()
+    for axis in (True, 1.0, np.float64(1)):
+        for call in (reduce, lambda given, **more: portbar.scan(queue, given, **more)):
+            with pytest.raises(portbar.LaunchError, match="axis= must be an axis"):
+                call(array, axis=axis)
+
+
+def test_reductions_that_are_equal_are_not_the_same(reduce: Any, queue: cl.CommandQueue) -> None:
+    nothing, op = put(queue, np.zeros(0, np.float32)), Operator("a + b", neutral="0")
+    for zero in (0.0, -0.0, 0.0):
+        found = reduce(nothing, outputs={"r": portbar.Reduction(np.float32, op, neutral=zero)})
+        assert np.signbit(found["r"].get(queue)) == np.signbit(zero)
+
+
+PAIR = np.dtype([("p", np.int32), ("q", np.int32)], align=True)
+JOINED = "((x_type){ a.p * b.p, b.p * a.q + b.q })"
+
+
+@pytest.mark.parametrize("outer", [False, True], ids=["of the operator", "of the reduction"])
+def test_neutral_elements_in_braces(outer: bool, reduce: Any, queue: cl.CommandQueue) -> None:
+    """As the page about operators writes them."""
+    values = put(queue, np.array([(2, 3)] * 5, PAIR))
+    op = Operator(JOINED, neutral="{ 0, 0 }" if outer else " { 1, 0 }", commutative=False)
+    given = {"outputs": {"r": portbar.Reduction(PAIR, op, neutral="{ 1, 0 }")}} if outer else {"op": op}
+    found = reduce(values, **given)
+    assert (found["r"] if outer else found).get(queue).item() == (32, 93)
+    if not outer:
+        assert portbar.scan(queue, values, op).get()[-1].item() == (32, 93)
+        assert reduce(values[:0], op).get(queue).item() == (1, 0)
+
+
+def test_neutral_elements_that_are_numbers_have_the_type_s_value(reduce: Any, queue: cl.CommandQueue) -> None:
+    for dtype, neutral, right in (
+        (np.int64, -(2**63), -(2**63)),
+        (np.uint64, 2**64 - 1, 2**64 - 1),
+        (np.float32, -np.inf, -np.inf),
+        (np.float32, np.float32(0.1), np.float32(0.1)),
+        (np.int8, True, 1),
+        (np.int16, np.array(7), 7),
+        (np.complex64, 1, 1 + 0j),
+        (np.complex64, 2 - 3j, 2 - 3j),
+    ):
+        nothing, either = put(queue, np.zeros(0, dtype)), Operator("a == b ? a : b", neutral=neutral)
+        assert reduce(nothing, either).get(queue) == right
+
+
+@pytest.mark.parametrize(
+    ("dtype", "neutral", "pattern"),
+    [
+        (np.uint8, 300, "neutral=300 cannot be converted to uchar without loss"),
+        (np.int32, 0.5, r"neutral=0\.5 cannot be converted to int"),
+        (np.uint32, -1, "to uint"),
+        (np.float32, 1e300, "to float"),
+        (np.int32, np.inf, "to int"),
+        (np.float32, 1j, "to float"),
+        (np.complex64, (1, 0), r"neutral=\(1, 0\) is neither OpenCL C text nor a number: write .* '{ 1, 0 }'"),
+        (np.int32, np.zeros(2), "neither OpenCL C text"),
+    ],
+)
+def test_neutral_elements_that_are_not_the_type_s_are_refused(
+    dtype: Any, neutral: Any, pattern: str, reduce: Any, queue: cl.CommandQueue
+) -> None:
+    with pytest.raises(portbar.Error, match=pattern):
+        reduce(put(queue, np.zeros(3, dtype)), Operator("a + b", neutral=neutral))
+    with pytest.raises(portbar.Error, match=pattern):
+        portbar.Reduction(dtype, Operator("a + b", neutral="0"), neutral=neutral)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "initial"),
+    [(np.float32, 1e300), (np.float32, 2**24 + 1), (np.uint8, 256), (np.int16, 1j), (np.uint64, -1)],
+)
+def test_initial_values_that_would_be_others_are_refused(
+    dtype: Any, initial: Any, reduce: Any, queue: cl.CommandQueue
+) -> None:
+    array = put(queue, np.zeros(3, dtype))
+    for call in (reduce, lambda given, **more: portbar.scan(queue, given, **more)):
+        with pytest.raises(portbar.LaunchError, match="without loss: pass dtype="):
+            call(array, initial=initial)
+
+
+def test_the_remedies_for_strides_are_ways_out(reduce: Any, queue: cl.CommandQueue) -> None:
+    whole = put(queue, NUMBERS)
+    for call in (reduce, lambda given: portbar.scan(queue, given), lambda given: portbar.sort(queue, given)):
+        with pytest.raises(portbar.LaunchError, match=r"pyopencl\.array\.take\(whole, indices\).*ascontiguousarray"):
+            call(whole[::2])
+    taken = cla.take(whole, put(queue, np.arange(0, 12, 2, dtype=np.int32)))
+    sliced = cla.to_device(queue, np.ascontiguousarray(NUMBERS[::2]))
+    assert reduce(taken).get(queue) == reduce(sliced).get(queue) == NUMBERS[::2].sum()
+    memory = put(queue, np.frombuffer(b"\0\0" + NUMBERS.tobytes() + b"\0\0", np.uint8)).base_data
+    odd = cla.Array(queue, 12, np.int32, data=memory, offset=2)
+    with pytest.raises(portbar.LaunchError, match=r"pass x\.copy\(\)"):
+        reduce(odd)
+    assert reduce(odd.copy()).get(queue) == NUMBERS.sum()

@@ -9,9 +9,9 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from portbar.arrays import reduce as host
 from portbar.arrays import reduce_plan
 from portbar.arrays import shape as host_shape
+from portbar.arrays.plan import QUEUES
 from portbar.arrays.shape import Shape, trial
 from tests.reduce.support import affine, composition, put, random_of, reducer
 from tests.support import scale
@@ -40,7 +40,7 @@ def reduce(queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch) -> Any:
     call = reducer(queue)
     monkeypatch.setattr(host_shape, "kind_of", lambda _: "gpu")
     monkeypatch.setattr(reduce_plan, "kind_of", lambda _: "gpu")
-    monkeypatch.setattr(host, "_plans", OrderedDict())
+    monkeypatch.setattr(QUEUES, "_kept", OrderedDict())
     return call
 
 
@@ -110,7 +110,7 @@ def test_a_group_is_made_smaller_where_local_memory_does_not_suffice(reduce: Any
     )
     for k in range(count):
         np.testing.assert_allclose(found[f"sum{k}"].get(queue), k * values.sum(), rtol=1e-3, atol=1e-2)
-    plan = next(known.plan for known in host._plans.values() if known.plan is not None)
+    plan = next(known.plan for known in QUEUES(queue).requests["reduce"].values() if known.plan is not None)
     memory = queue.device.local_mem_size
     # One slot a work-item, or one a warp where warps exchange values by shuffles.
     assert plan.job.room * 8 * count <= memory // 2 or plan.job.local == 1

@@ -46,6 +46,7 @@ def job(form: str, *, shuffles: bool = False, fixed: bool = False, ordered: bool
         outputs,
         layout,
         form=form,
+        strip=64 if form == "strips" else 1,
         team=16 if form == "teams" else 256,
         aligned=not ordered,
         peels=form == "split" and not fixed and not ordered,
@@ -63,6 +64,7 @@ JOBS = {
     "teams": {"form": "teams"},
     "ordered teams": {"form": "teams", "ordered": True},
     "columns": {"form": "columns"},
+    "strips": {"form": "strips"},
 }
 
 
@@ -71,7 +73,7 @@ JOBS = {
 @pytest.mark.parametrize("name", list(JOBS))
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_kernels_compile_for_gpus(target: Target, name: str, tmp_path: Path) -> None:
-    shuffles = target in PTX and target.atomics == "ptx" and name != "columns"
+    shuffles = target in PTX and target.atomics == "ptx" and name not in {"columns", "strips"}
     made = job(**JOBS[name], shuffles=shuffles)
     text = compiled(target, made.text(strategy_for(target)), tmp_path, *(() if target in PTX else READ_ONLY))
     if target not in PTX:

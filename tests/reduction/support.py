@@ -35,8 +35,8 @@ def strategy(context: cl.Context, name: str | None, *, ordering: str = "device")
     if name in {"tree", "fold"}:
         if name == "fold" and profile.findings is not None and profile.findings.loop_limit is not None:
             pytest.skip("the device ends loops early, so no strategy is serial there")
-        means = replace(chosen.capabilities.reduction, serial=name == "fold", collectives=False)
-        chosen = chosen.with_capabilities(reduction=means)
+        means = replace(chosen.capabilities.reduction, collectives=False)
+        chosen = chosen.with_capabilities(reduction=means).with_units(folds_serially=name == "fold")
     return chosen
 
 

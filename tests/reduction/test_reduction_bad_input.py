@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pyopencl as cl
@@ -10,14 +11,18 @@ import pytest
 
 import portbar
 from portbar import Operator, Reduction, ReductionLoop
-from portbar.primitives.reduction.checks import check_source
+from portbar.device import quirks
+from portbar.primitives.headers import declarations
+from portbar.primitives.reduction.checks import check_included, check_loops_used
 from portbar.primitives.reduction.header import context as render_context
 from portbar.primitives.reduction.loops import check_loops
 from portbar.primitives.reduction.selection import ReductionCapabilities
-from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Choice, Strategy
+from portbar.reading.own_headers import includes
+from portbar.reading.reader import read
+from tests.reading.trees import facts, needs_libclang, use_of
 from tests.reduction.support import head, kernel_text, launched, program
-from tests.support import skipped_where_refused, to_device
+from tests.support import skipped_where_refused, to_device, uints
 
 STRATEGY = Strategy(Choice("c11", "for a test"), Choice("packed", ""), Choice("counter", ""))
 INT = Reduction("i4", "+")
@@ -108,87 +113,148 @@ def kernel(body, param="void"):
     return f"{HEADER}kernel void k({param}) {{ {body} }}"
 
 
+#: Declares scratch memory, results and a value.
+VALUES = "PORTBAR_REDUCTION_SCRATCH(s); energy_results r = {0}; energy_local v = energy_identity(); "
+
+
+def check(source, loops):
+    """As `Program` does before it reads which work-items make a call."""
+    check_included("program.cl", [include.name for include in includes(source)], loops)
+    check_loops_used("program.cl", facts(source, loops=loops), loops)
+
+
+@needs_libclang
 @pytest.mark.parametrize(
     ("source", "words"),
     [
         ("kernel void k(void) {}", r"declares 'energy', but the source does not include.*reduction\.h"),
-        (HEADER + "kernel void energy_local(void) {}", r"'energy_local' is defined in the source"),
+        (HEADER + "kernel void energy_local(void) {}", r"line 2: 'energy_local' is defined in the source"),
         (HEADER + "float energy_combine(float a, float b) { return a; }", r"'energy_combine' is defined in the source"),
-        (HEADER + "#define energy_results 3\n", r"'energy_results' is defined"),
+        (
+            HEADER + "#define F(n) int n\n\nF(energy_combine)(int a) { return a; }",
+            r"line 4: 'energy_combine' is defined",
+        ),
         (HEADER + "typedef float energy_local;", r"'energy_local' is defined"),
-        (kernel("float energy_local = 0;"), r"'energy_local' is defined"),
-        (kernel("", "global float *energy_results, int n"), r"'energy_results' is defined"),
-        (kernel("local int energy_identity[3];"), r"'energy_identity' is defined"),
         (HEADER + "typedef struct { int x; } energy_p;", r"'energy_p' is defined in the source"),
-        (kernel("energy_fini_gang_worker(s, r, v);"), r"energy_fini_gang_worker .*PORTBAR_REDUCTION_PARAM"),
+        (HEADER + "constant int energy_identity = 1;", r"'energy_identity' is defined in the source"),
+        (kernel(VALUES + "energy_fini_gang_worker(s, r, v);"), r"energy_fini_gang_worker .*PORTBAR_REDUCTION_PARAM"),
+        (
+            "#define FINISH(level) energy_fini_##level(s, r, v)\n" + kernel(VALUES + "FINISH(gang);"),
+            r"energy_fini_gang .*PORTBAR_REDUCTION_PARAM",
+        ),
         (HEADER + '#include "portbar/device_barrier.h"\n', r"device_barrier\.h\" must come before"),
     ],
 )
 def test_a_source_that_does_not_suit_its_loops_is_refused(source, words):
     fields = {"total": Reduction("f4", "+"), "p": Reduction([("x", "i4"), ("y", "i4")], "+")}
     with pytest.raises(portbar.BuildError, match=words):
-        check_source("program.cl", source, (loop(**fields),))
+        check(source, (loop(**fields),))
 
 
 CALL = "x = portbar_work_group_reduce_add(s, x);"
+#: A kernel with all names that the calls below use.
+CALLING = """#include "portbar/device_barrier.h"
+#include "portbar/reduction.h"
+kernel void k(PORTBAR_GRID_PARAM, global float *out, uint n) {
+    PORTBAR_ENTER(g);
+    PORTBAR_REDUCTION_SCRATCH(s);
+    float x = 1; uint a = 0, b = 0;
+    energy_local v = energy_identity();
+    energy_results r = {0};
+    BODY
+    out[0] = x + a + b;
+}
+"""
 
 
+def misuses(body, *options):
+    return read("program.cl", CALLING.replace("BODY", body), declarations((loop(),)), options).misuses
+
+
+@needs_libclang
 @pytest.mark.parametrize(
-    ("body", "words"),
+    "body",
     [
-        (f"if (get_local_id(0) == 0) {CALL}", r"line 2: portbar_work_group_reduce_add .*`if \("),
-        (
-            "uint id = (uint)get_local_id(0);\nif (id == 0u) {\n x = energy_reduce_worker(s, x);\n}",
-            r"line 4: energy_reduce_worker",
-        ),
-        ("if (get_local_id(1) != 3) { f(x); { energy_fini_gang(s, r, x); } }", r"`if \(get_local_id\(1\) != 3\)`"),
-        (
-            "if (portbar_sub_group_local_id() > 0) a = 1; else portbar_device_broadcast(&g, s, x, 0u);",
-            r"portbar_device_broadcast",
-        ),
-        (
-            "const int i = get_local_id(0); if (i==0) x = portbar_work_group_scan_exclusive_max(s, x);",
-            r"scan_exclusive_max",
-        ),
+        f"if (get_local_id(0) == 0) {CALL}",
+        "if (get_local_id(0) == 0) x = energy_reduce_worker_vector(s, v).total;",
+        "uint id = (uint)get_local_id(0);\nif (id == 0u) {\n v = energy_reduce_worker(s, v);\n}",
+        "if (get_local_id(1) != 3) { a = 1; { energy_fini_gang(&g, s, r, v); } }",
+        "if (portbar_sub_group_local_id() > 0) a = 1; else x = portbar_device_broadcast(&g, s, x, 0u);",
+        "const int i = get_local_id(0); if (i==0) x = portbar_work_group_scan_exclusive_max(s, x);",
     ],
 )
-def test_a_call_that_some_work_items_of_a_group_make_is_refused(body, words):
-    words += r".*(.|\n)*out of the if, with the neutral element"
-    with pytest.raises(portbar.BuildError, match=words):
-        check_source("program.cl", kernel(body, "PORTBAR_REDUCTION_PARAM"), (loop(),))
+def test_a_call_that_some_work_items_of_a_group_make_is_refused(body):
+    (found,) = misuses(body)
+    assert "out of the" in found.remedy
 
 
-#: Uses that are not definitions, and calls that may be uniform.
+@needs_libclang
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{CALL} if (get_local_id(0) == 0) *out = x;",
+        f"if (get_group_id(0) == 0) {CALL}",
+        f"uint i = get_local_id(0); i = 3; if (i == 3) {CALL}",
+        f"if (get_local_id(0) == 0) a = 1; else b = 1; {CALL}",
+        "if (portbar_sub_group_local_id() == 0) energy_lock_worker(&g, s);",
+        # Two heads of one branch, of which the compiler sees one.
+        f"\n#ifdef ALONE\nif (get_local_id(0) == 0) {{\n#else\nif (n == 1) {{\n#endif\n a = 1; }} {CALL}",
+        # A name that is a place only in another function.
+        f"{{ uint id = get_local_id(0); b = id; }} for (uint id = 0; id < n; ++id) if (id == 0) {CALL}",
+        f"if (PORTBAR_UNIFORM(get_local_id(0) == 0)) {CALL}",
+    ],
+)
+def test_a_call_that_may_be_made_by_all_is_left_alone(body):
+    assert not misuses(body)
+
+
+#: Uses that are not definitions, and names in a function that hide those of a loop.
 RIGHT = [
-    kernel("energy_local mine = energy_combine(a, b);"),
+    kernel("energy_local a = energy_identity(), mine = energy_combine(a, a);"),
     HEADER + "/* float energy_combine(float a, float b) { } */",
     HEADER + "energy_local twice(energy_local x) { return energy_combine(x, x); }",
     HEADER + "energy_local twice(const energy_local x) { const energy_local y = x, z = energy_identity(); return y; }",
-    kernel("if (get_local_id(0) == 0) x = sizeof(energy_local) * sizeof(const energy_local);"),
-    HEADER + "kernel void energy_total(void) { float energy_total; }",
-    # In groups of one any condition is uniform.
-    "#define PORTBAR_REDUCTION_LOCAL_SIZE 1\n" + kernel(f"if (get_local_id(0) == 0) {CALL}"),
-    *(
-        kernel(body, "PORTBAR_REDUCTION_PARAM")
-        for body in (
-            "energy_reduce_gang(s, r, v);",
-            f"{CALL} if (get_local_id(0) == 0) *out = x;",
-            f"if (get_group_id(0) == 0) {CALL}",
-            f"if (get_global_id(0) < n) {CALL}",
-            f"if (get_local_id(0) < 64u) {CALL}",
-            f"if (get_local_id(0) == 0 || n == 1) {CALL}",
-            f"uint i = get_local_id(0); i = 3; if (i == 3) {CALL}",
-            f"if (get_local_id(0) == 0) a = 1; else b = 1; {CALL}",
-            "if (portbar_sub_group_local_id() == 0) energy_lock_worker(s);",
-            "if (get_local_id(0) == 0) x = energy_reduce_vector(s, x);",
-        )
-    ),
+    HEADER + "kernel void energy_total(global float *out) { float energy_total = 1; out[0] = energy_total; }",
+    kernel("float energy_local = 0;"),
+    kernel("", "global float *energy_results, int n"),
+    kernel("local int energy_identity[3];"),
+    HEADER + 'constant char text[] = "typedef int energy_local;";',
+    HEADER + "struct own { int energy_results; };",
+    # A macro of the author's, which the header does not see.
+    HEADER + "#define energy_results 3\n",
+    kernel(VALUES + "energy_reduce_gang(s, r, v);", "PORTBAR_REDUCTION_PARAM"),
+    "#define FIRST PORTBAR_REDUCTION_PARAM\n" + kernel(VALUES + "energy_reduce_gang(s, r, v);", "FIRST"),
 ]
 
 
+@needs_libclang
 @pytest.mark.parametrize("source", RIGHT)
 def test_correct_code_is_left_alone(source):
-    check_source("program.cl", source, (loop(),))
+    check(source, (loop(),))
+
+
+@pytest.mark.device
+def test_names_in_functions_and_parameters_in_macros_are_the_author_s(context, queue):
+    """A parameter with the name of a type that the loop defines, and the hidden one by a build option."""
+    source = (
+        HEADER
+        + """
+    kernel void k(FIRST, global int *energy_results)
+    {
+        PORTBAR_REDUCTION_SCRATCH(s);
+        energy_local v = energy_identity();
+        v.total = 1;
+        const int energy_combine = energy_reduce_worker_vector(s, v).total;
+        energy_results[get_global_id(0)] = energy_combine;
+    }
+    """
+    )
+    declared = loop(total=INT)
+    with skipped_where_refused():
+        made = portbar.Program(context, source, options=["-DFIRST=PORTBAR_REDUCTION_PARAM"], reductions=[declared])
+    out = to_device(queue, np.zeros(8, np.int32))
+    made.kernel("k")(queue, (8,), (4,), out).wait()
+    assert uints(queue, out)[:8].tolist() == [4] * 8
 
 
 def test_too_little_local_memory_is_reported_with_the_remedy():
@@ -219,6 +285,15 @@ def test_a_type_that_the_device_has_not_is_named():
     half = loop(x=Reduction(np.float16, "+"))
     with pytest.raises(portbar.UnsupportedFeatureError, match=r"'energy' has values of type half"):
         render_context(STRATEGY, use_of(HEADER, (), (half,)))
+
+
+def test_fields_that_a_compiler_loses_after_a_byte_are_refused():
+    cutting = replace(STRATEGY, workarounds=frozenset({quirks.BYTES_FIRST_LOSE_OTHERS}))
+    byte, word = Reduction(np.int8, "+"), Reduction(np.int32, "+")
+    with pytest.raises(portbar.UnsupportedFeatureError, match=r"'energy' after 'x'.* wider type first"):
+        render_context(cutting, use_of(HEADER, (), (loop(x=byte, y=word),)))
+    for right in (loop(x=byte), loop(x=word, y=byte)):
+        render_context(cutting, use_of(HEADER, (), (right,)))
 
 
 OWN_SUM = loop("own", v=INT)
@@ -303,6 +378,9 @@ def test_a_helper_s_pointer_without_address_space_builds_or_says_what_would_do(c
         portbar.Program(context, HELPER.replace("PARAM", "portbar_scratch *scratch"), reductions=[OWN_SUM])
     except portbar.BuildError as error:
         said = str(error)
+    except portbar.UnsupportedFeatureError as error:
+        # A compiler that needs barriers around branches takes it, and portbar's reader does not.
+        said = str(error).replace("Name the address spaces of pointers", "Hint")
     assert "PORTBAR_SCRATCH_PARAM scratch" in said.partition("Hint: ")[2]
 
 
@@ -379,13 +457,38 @@ def test_a_group_larger_than_its_scratch_memory_is_refused(context, queue):
     [
         ("#define W 16\n#define PORTBAR_REDUCTION_LOCAL_SIZE W", ()),
         ("#define PORTBAR_REDUCTION_LOCAL_SIZE 0x10", ()),
-        ("", ("-DPORTBAR_REDUCTION_LOCAL_SIZE=2*8",)),
+        ("", ("-DPORTBAR_REDUCTION_LOCAL_SIZE=(2*8)",)),
         (
             "#ifdef MORE\n#define PORTBAR_REDUCTION_LOCAL_SIZE 64\n#else\n#define PORTBAR_REDUCTION_LOCAL_SIZE 16\n#endif",
             (),
         ),
+        ("#ifndef PORTBAR_REDUCTION_LOCAL_SIZE\n#define PORTBAR_REDUCTION_LOCAL_SIZE (1 << 4)\n#endif", ()),
     ],
-    ids=["a macro", "another base", "an expression", "alternatives"],
+    ids=["a macro", "another base", "an expression", "alternatives", "a default"],
+)
+def test_a_size_may_be_written_as_in_c(context, queue, defined, options):
+    body = "    out[get_global_id(0)] = portbar_work_group_reduce_add(scratch, out[get_global_id(0)]);"
+    text = f'{defined}\n#include "portbar/reduction.h"\n' + kernel_text("k", "global int *out", body)
+    kernel = program(context, text, ordering="work_group", options=options).kernel("k")
+    (found,) = launched(queue, kernel, 1, 16, np.ones(16, np.int32))[1]
+    assert found.tolist() == [16] * 16
+    local_bytes(context, kernel.program)
+    with pytest.raises(portbar.LaunchError, match=r"32 work-items.* for 16"):
+        launched(queue, kernel, 1, 32, np.ones(32, np.int32))
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(
+    ("defined", "options"),
+    [
+        ("#define PORTBAR_REDUCTION_LOCAL_SIZE sizeof(uint4)", ()),
+        ("", ("-DPORTBAR_REDUCTION_LOCAL_SIZE=2*8",)),
+        (
+            "#ifdef __VENDOR\n#define PORTBAR_REDUCTION_LOCAL_SIZE 8\n#else\n#define PORTBAR_REDUCTION_LOCAL_SIZE 16\n#endif",
+            (),
+        ),
+    ],
+    ids=["no number", "an expression", "a driver's alternatives"],
 )
 def test_a_size_that_portbar_reads_otherwise_than_the_compiler_is_refused(context, defined, options):
     """Launches are checked against what portbar reads: else larger groups would overrun the scratch memory."""

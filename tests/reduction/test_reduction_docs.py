@@ -15,14 +15,14 @@ from portbar.primitives.headers import render_header
 from portbar.primitives.reduction.loops import LEVELS
 from portbar.primitives.reduction.operators import OPERATORS, short_form_operators
 from portbar.primitives.reduction.selection import VARIANTS
-from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Choice, Strategy
 from tests.checkout import ROOT
 from tests.docs.pages import blocks, ran
+from tests.reading.trees import use_of
 
 PAGE = ROOT / "docs" / "reductions.md"
 #: Pages whose programs follow the first program of PAGE, which imports what they use.
-CONTINUED = [ROOT / "docs" / f"reduction_{name}.md" for name in ("calls", "types", "results")]
+CONTINUED = [ROOT / "docs" / f"reduction_{name}.md" for name in ("loops", "types", "results")]
 PROGRAMS = [
     pytest.param(page, section, id=f"{page.stem} {section}")
     for page in (PAGE, *CONTINUED, ROOT / "docs" / "reduce.md", ROOT / "docs" / "scan.md")

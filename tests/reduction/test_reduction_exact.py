@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import portbar
-from portbar.primitives.reduction.use import use_of
+from tests.reading.trees import needs_libclang, use_of
 from tests.reduction.support import head, kernel_text, launched, program
 from tests.support import to_device
 
@@ -63,6 +63,7 @@ kernel {attribute} void {name}({grid}global int *out)
 """
 
 
+@needs_libclang
 @pytest.mark.parametrize(
     ("source", "options", "expected"),
     [
@@ -76,12 +77,28 @@ kernel {attribute} void {name}({grid}global int *out)
         (grid_sums(REQUIRED.format("N, 1, 1")), ("-DA=1 -D N=32 -DB",), (32, True)),
         (grid_sums(REQUIRED.format("N, 1, 1")), (), (None, False)),
         (grid_sums(REQUIRED.format("64, 1, 1"), grid=""), (), (None, False)),
-        ("#define WHERE PORTBAR_REDUCTION_SCRATCH(s)\n" + grid_sums(REQUIRED.format("64, 1, 1")), (), (None, False)),
+        ("#define WHERE PORTBAR_REDUCTION_SCRATCH(s)\n" + grid_sums(REQUIRED.format("64, 1, 1")), (), (64, True)),
+        (
+            "#define WG(n) __attribute__((reqd_work_group_size(n, 2, 1)))\n#define ROOM PORTBAR_REDUCTION_SCRATCH(scratch);\n"
+            + grid_sums("WG(1 << 5)", body="ROOM"),
+            (),
+            (64, True),
+        ),
+        (
+            f"#if 0\n{REQUIRED.format('8, 1, 1')}\n#else\n#endif\n" + grid_sums(REQUIRED.format("64, 1, 1")),
+            (),
+            (64, True),
+        ),
+        (
+            "#ifdef __VENDOR__\n#define N 8\n#else\n#define N 64\n#endif\n" + grid_sums(REQUIRED.format("N, 1, 1")),
+            (),
+            (None, False),
+        ),
         (grid_sums(REQUIRED.format("64, 1, 1")), ("-DPORTBAR_REDUCTION_LOCAL_SIZE=128",), (128, False)),
         (
             "#ifdef S\n#define N 64\n#else\n#define N 128\n#endif\n" + grid_sums(REQUIRED.format("N, 1, 1")),
             (),
-            (None, False),
+            (128, True),
         ),
         ("#ifdef PORTBAR_REDUCTION_EXACT\n#endif\n" + grid_sums(""), (), (None, False)),
         ("#if PORTBAR_REDUCTION_LOCAL_SIZE == 64\n#endif\n" + grid_sums(""), (), (None, False)),
@@ -102,7 +119,10 @@ kernel {attribute} void {name}({grid}global int *out)
         "one option of several",
         "an unknown macro",
         "no grid",
-        "scratch memory in a macro",
+        "an unused macro for scratch memory",
+        "the size and the scratch memory in macros",
+        "a part that is not compiled",
+        "a driver decides",
         "another size is defined",
         "alternatives",
         "a question about the promise",
@@ -111,7 +131,9 @@ kernel {attribute} void {name}({grid}global int *out)
     ],
 )
 def test_a_size_is_known_where_every_kernel_with_reductions_states_it(source, options, expected):
-    use = use_of(f'#include "portbar/reduction.h"\n{source}', options)
+    head, kernel, rest = source.partition("\nkernel")
+    includes = '#include "portbar/device_barrier.h"\n#include "portbar/reduction.h"\n'
+    use = use_of(f"{head}\n{includes}{kernel}{rest}", options)
     assert (use.local_size, use.exact) == expected
 
 

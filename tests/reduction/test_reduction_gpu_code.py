@@ -38,7 +38,7 @@ LOOPS = (
 
 def target_strategy(target, *, reduction=None):
     how = reduction or ("shuffle" if target.assemble_for else "tree")
-    means = ReductionCapabilities(serial=False, collectives=False, local_memory=49152, local_size=1024)
+    means = ReductionCapabilities(collectives=False, local_memory=49152, local_size=1024)
     return replace(strategy_for(target), reduction=Choice(how, "for a compiler")).with_capabilities(reduction=means)
 
 

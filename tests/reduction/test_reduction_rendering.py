@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import portbar
-from portbar.primitives.atomics.table import AtomicsTable
+from portbar.primitives import layout
+from portbar.primitives.atomics_table import AtomicsTable
 from portbar.primitives.headers import render_header
-from portbar.primitives.reduction.header import LINE_WORDS, context, grid_extra_words, grid_words, places
+from portbar.primitives.reduction.header import LINE_WORDS, areas, context, grid_words, places
 from portbar.primitives.reduction.use import Use
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 
@@ -58,7 +58,9 @@ def test_every_work_group_of_a_grid_has_room_for_the_largest_value_twice(declare
     room = 4 * grid_words(use)
     assert room >= max(8, *(loop.struct.size for loop in declared), 8)
     assert room % 16 == 0
-    assert grid_extra_words(use, capacity) == LINE_WORDS * len(declared) + 2 * capacity * grid_words(use)
+    words = {area.name: layout.words_of(area, capacity) for area in areas(use)}
+    assert words.get("LOOP_LOCKS", 0) == LINE_WORDS * len(declared)
+    assert words["VALUES"] >= 2 * capacity * grid_words(use)
 
 
 @given(loops)
@@ -76,7 +78,6 @@ def test_groups_of_a_cpu_fold_the_values_of_all_groups_and_others_share_the_work
     use = Use(frozenset({("device", "reduce", "add")}))
     gathers = {}
     for serial in (False, True):
-        means = replace(STRATEGY.capabilities.reduction, serial=serial)
-        text = render_header("reduction", STRATEGY.with_capabilities(reduction=means), use)
+        text = render_header("reduction", STRATEGY.with_units(folds_serially=serial), use)
         gathers[serial] = "portbar_grid_gather_add" in text
     assert gathers == {False: True, True: False}

@@ -14,6 +14,7 @@ import portbar
 from portbar.launching.build import build_options, compile_program
 from portbar.primitives import layout
 from portbar.primitives.fault import OPEN
+from portbar.primitives.headers import HEADERS, layout_of
 from tests.reduction.support import AFFINE, affine, composed, head, kernel_text, program, strategy
 from tests.support import host_array, to_device
 
@@ -155,7 +156,7 @@ def test_a_foreign_host_s_smaller_groups_take_no_part_in_a_grid(context, queue, 
     made = program(context, GRID)
     kernel = cl.Kernel(compile_program(context, device, made.rendered(device), build_options(chosen, ())), "shared")
     times, wrong = to_device(queue, np.zeros(n, np.uint32)), to_device(queue, np.zeros(1, np.uint32))
-    state = np.zeros(layout.state_words(64) + 4096, np.uint32)
+    state = np.zeros(layout_of(HEADERS).words(64), np.uint32)
     state[layout.OFFSETS["POLL_ODD"]] = 128
     words = to_device(queue, state)
     kernel.set_args(words, bytearray(struct.pack("=4I", 6 << 24 | 1, 2, 1 << 12, 1 << 24)), times, np.uint32(n), wrong)

@@ -15,7 +15,7 @@ from portbar.device import quirks
 from portbar.errors import RenderError
 from portbar.primitives import headers as rendering
 from portbar.primitives.headers import header_names, render_header, resolve_includes
-from portbar.primitives.strategy import Capabilities, Choice, Strategy
+from portbar.primitives.strategy import Choice, Strategy
 from portbar.rendering import templates
 from portbar.rendering.source import without_comments
 from tests.checkout import ROOT
@@ -52,7 +52,7 @@ def test_backends_own_the_assembly_and_workarounds_the_quirks():
     effects = ("ids_lost", "joins_lost", "copies_shared", "leader_forgotten", "fences_are_barriers")
     names = [quirk.name for quirk in quirks.QUIRKS]
     banned = {
-        **dict.fromkeys(("atomics", "lock", "signal", "worklist", "task_graph", "team"), ("__asm__",)),
+        **dict.fromkeys(header_names(), ("__asm__",)),
         **dict.fromkeys(("reduction", "split_barrier"), ("__asm__", *effects)),
         **dict.fromkeys(("grid", "device_barrier", "discovery"), ("__asm__", "in_registers", *names)),
     }
@@ -62,12 +62,14 @@ def test_backends_own_the_assembly_and_workarounds_the_quirks():
             assert not [word for word in words if word in text], path
             assert "in_registers" not in words or max(map(len, text.splitlines())) <= 120, path
     for backend in ("ptx", "membar", "c11", "cl12"):
-        text = (ROOT / "cl_templates" / "backend" / backend / "atomics.mako").read_text(encoding="utf-8")
+        text = (ROOT / "cl_templates" / "backend" / f"{backend}.mako").read_text(encoding="utf-8")
         assert text.count('<%def name="operation(') == 1
-        assert "portbar_word_load" not in text
+        atomics, _, of_barriers = text.partition('<%def name="word_acquire()">')
+        assert bool(of_barriers) == (backend == "ptx")
+        assert "portbar_word_load" not in atomics
 
 
-@pytest.mark.parametrize("folder", ["atomics", "lock", "signal", "worklist", "task_graph", "team", "host", "backend"])
+@pytest.mark.parametrize("folder", [*(name for name in header_names() if name != "device_barrier"), "host", "backend"])
 def test_no_comment_of_the_rendered_text_has_a_branch(folder):
     for path in (ROOT / "cl_templates" / folder).rglob("*.mako"):
         comments = re.findall(r"/\*.*?\*/", path.read_text(encoding="utf-8"), re.DOTALL)
@@ -157,8 +159,11 @@ def test_every_combination_renders_complete_text(atomics, discovery, barrier):
 
 @pytest.mark.parametrize("pause", ["none", "nanosleep", "x86_pause"])
 def test_only_the_algorithm_with_backoff_pauses(pause):
+    atomics, known = "ptx" if pause == "nanosleep" else "c11", {"pause"} if pause == "x86_pause" else set()
+    usual = replace(PLAIN, atomics=Choice(atomics, "test")).with_units(instructions=frozenset(known))
+
     def instructions(barrier):
-        strategy = replace(PLAIN, capabilities=Capabilities(pause=pause), device_barrier=Choice(barrier, "test"))
+        strategy = replace(usual, device_barrier=Choice(barrier, "test"))
         return re.findall(r"nanosleep\.u32|\"pause\"", without_comments(render_header("device_barrier", strategy)))
 
     assert instructions("counter") == []
@@ -169,7 +174,7 @@ def test_only_the_algorithm_with_backoff_pauses(pause):
 def test_only_functions_that_run_once_per_launch_are_compiled_apart(discovery):
     """On processors of the host; a barrier's own functions are inlined and optimised everywhere."""
     usual = replace(PLAIN, discovery=Choice(discovery, "test"))
-    apart = render_header("device_barrier", usual.with_capabilities(once_apart=True))
+    apart = render_header("device_barrier", usual.with_units(once_apart=True))
     once = re.findall(r"^PORTBAR_APART \w+ (\w+)\(", apart, re.MULTILINE)
     assert {"portbar_discover", "portbar_state_prepare", "portbar_report_fault"} <= set(once)
     assert not [name for name in once if re.search("_wait_|arriv|barrier", name)]
@@ -272,6 +277,9 @@ def test_a_file_name_cannot_break_out_of_its_directive(name):
         ("device_barier", "did you mean portbar/device_barrier.h? Headers: "),
         ("devicebarrier", "did you mean portbar/device_barrier.h"),
         ("Device_Barrier", "did you mean portbar/device_barrier.h"),
+        ("barrier", "did you mean portbar/device_barrier.h"),
+        ("atomic", "did you mean portbar/atomics.h"),
+        ("graph", "did you mean portbar/task_graph.h"),
         ("lok", "did you mean portbar/lock.h"),
         ("qwxz", "header 'qwxz'. Headers: "),
     ],
@@ -288,6 +296,6 @@ def test_an_unknown_header_names_the_line_and_what_was_meant_or_there_is(wrong, 
 
 
 def test_no_def_hides_a_name_that_its_template_is_given():
-    for header in rendering._HEADERS.values():
+    for header in rendering.HEADERS.values():
         for template in {template for template, _ in header.pieces(PLAIN)}:
             assert not set(templates._template(template).list_defs()) & set(header.context(PLAIN)), template

@@ -264,6 +264,31 @@ def test_several_records_are_compared_with_the_first(files: tuple[str, str], tmp
     assert value[1]["pairs"][0]["same"] is False
 
 
+def test_what_two_short_surveys_had_no_time_for_is_counted_and_listed_on_request(tmp_path: Path) -> None:
+    late, some = missing("skipped", "no time was left"), (("barrier", "rows", at, "barrier_time") for at in range(9))
+    cut = both(
+        put(*((*place, late) for place in some), ("barrier", "status", "partial"), ("barrier", "reason", "no time")),
+        put(("barrier", "rows", -1, "barrier_time", times(3.2)), ("split_barrier", "rows", 0, "time", times(50.0))),
+    )
+    old, new = changed(cut)
+    names = written(tmp_path, "old.json", old), written(tmp_path, "new.json", new)
+    brief, whole = (" ".join(run("compare", *more, *names).stdout.split()) for more in ((), ("--all",)))
+    assert "skipped" not in brief
+    assert "Not listed: 10 measured to the end in one record only, 1 less than 1.25 times apart." in brief
+    assert "-> 50 us" in brief
+    assert whole.count("-> skipped") == 9
+    assert "Not listed" not in whole
+
+
+def test_differences_of_two_devices_are_all_listed(tmp_path: Path) -> None:
+    other = device("Another GPU")
+    other["barrier"]["rows"][0]["barrier_time"] = missing("skipped", "no time was left")
+    names = written(tmp_path, "one.json", record()), written(tmp_path, "other.json", record(other))
+    text = run("compare", *names).stdout
+    assert "-> skipped" in " ".join(text.split())
+    assert "Not listed" not in text
+
+
 def test_wrong_usage(files: tuple[str, str]) -> None:
     assert run("compare", files[0]).exit_code == 2
     result = run("compare", files[0], "no-such-record")

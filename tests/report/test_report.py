@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from portbar.errors import RecordError
+from portbar.records import text
 from portbar.records.reading import measured, missing
 from portbar.survey.report.build import FolderReport, build
 from portbar.survey.report.collect import collect, in_order
@@ -45,10 +46,10 @@ def test_the_verdict_says_how_many_groups_meet_and_what_that_saves(folder: Path)
         "GTX 980 (Nvidia)",
     ]
     good = row(shown, "Test GPU")
-    assert (good["Verdict"], good["Work-groups that synchronise"], good["Times faster than relaunching"]) == (
+    assert (good["Verdict"], good["Work-groups that synchronise"], good["Barrier beside relaunching"]) == (
         "usable",
         "8",
-        "4.24",
+        "6.00 times faster",
     )
     assert row(shown, "Slow GPU")["Verdict"] == "one work-group: loops end: after 65535"
     assert (row(shown, "GTX")["Verdict"], row(shown, "GTX")["Measured"]) == ("published", "2016")
@@ -91,6 +92,38 @@ def test_barriers_are_shown_between_the_fewest_and_the_most_groups(folder: Path)
     shown = by_name(build(folder).devices)["barriers"]
     cells = [cell.text for cell in next(one for one in shown.rows if one[0].text.startswith("Test"))[1:]]
     assert cells == ["64", "2", "counter", "0.707", "6.00", "8", "counter", "1.41", "6.00"]
+
+
+def test_a_device_with_one_number_of_groups_is_shown_once() -> None:
+    """As most CPUs are measured: with as many work-groups as they have compute units."""
+    two = device("Test GPU, small", bound=2)
+    shown = by_name(collect([("a", record(two))]))["barriers"]
+    assert shown.columns == ["Device", "Local size", "Work-groups", "Fastest", "Barrier, us", "Relaunch, us"]
+    assert [cell.text for cell in shown.rows[0][1:]] == ["64", "2", "counter", "0.707", "6.00"]
+    (_, small) = by_name(collect([("a", record(device(), two))]))["barriers"].rows
+    assert [cell.text for cell in small[1:]] == ["64", "", "", "", "", "2", "counter", "0.707", "6.00"]
+
+
+def slower(us: float) -> Json:
+    """A CPU whose barrier takes so long with one work-item per work-group, and less with 64."""
+    one = device(bound=2, type=["CPU"], compute_units=2)
+    small = [{**line, "local_size": 1, "barrier_time": measured(us, "us")} for line in one["barrier"]["rows"]]
+    one["barrier"]["rows"] += small
+    return one
+
+
+def test_barriers_are_compared_at_the_local_size_that_portbar_suggests() -> None:
+    one = slower(60.0)
+    assert line_of(one, "barriers")["Local size"] == "1"
+    assert line_of(one, "verdicts")["Barrier beside relaunching"] == "10.0 times slower"
+
+
+def test_a_speed_says_which_of_the_two_is_slower() -> None:
+    (faster, equal) = (line_of(slower(us), "verdicts")["Barrier beside relaunching"] for us in (3.0, 6.01))
+    assert (faster, equal) == ("2.00 times faster", "as fast")
+    one = slower(60.0)
+    one["barrier"]["unsteady"] = True
+    assert line_of(one, "verdicts")["Barrier beside relaunching"] == "unsteady"
 
 
 @pytest.mark.parametrize(
@@ -149,6 +182,28 @@ def test_the_beginning_counts_records_and_devices() -> None:
     one, two = ((f"r{number}", record(device())) for number in range(2))
     assert FolderReport(collect([one]), 1).intro()[0].startswith("1 record of 1 device;")
     assert FolderReport(collect([one, two]), 2).intro()[0].startswith("2 records of 2 devices;")
+
+
+def test_two_records_of_one_device_name_their_files_and_the_time_of_day(tmp_path: Path) -> None:
+    morning, evening = record(device(), device()), record(device())
+    morning["created"], evening["created"] = "2026-11-21T08:15:00+00:00", "2026-11-21T20:45:00+00:00"
+    for name, one in (("morning", morning), ("evening", evening), ("other", record(device("Other GPU")))):
+        (tmp_path / f"{name}.json").write_text(text(one))
+    made = build(tmp_path)
+    assert [(one[0].text, one[-1].text) for one in by_name(made.devices)["verdicts"].rows] == [
+        ("Other GPU (Test platform, 1.0)", "2026-11-21"),
+        ("Test GPU (Test platform, 1.0), morning, 0:0", "2026-11-21 08:15"),
+        ("Test GPU (Test platform, 1.0), morning, 0:0", "2026-11-21 08:15"),
+        ("Test GPU (Test platform, 1.0), evening", "2026-11-21 20:45"),
+    ]
+    assert "the newest measurement is of 2026-11-21." in made.to_markdown()
+
+
+def test_long_names_break_where_their_parts_end() -> None:
+    html = FolderReport(collect([("a", record(device("GPU", "2026.22.10.0.01_160000 1.0+rc")))]), 1).to_html(
+        plots=False
+    )
+    assert "2026.<wbr>22.<wbr>10.<wbr>0.<wbr>01_<wbr>160000 1.0+rc)" in html
 
 
 def test_devices_that_could_not_be_measured_have_a_row() -> None:
@@ -273,7 +328,7 @@ def test_forms_and_their_files(folder: Path, tmp_path_factory: pytest.TempPathFa
     assert run("report", folder, "--no-plots", "-o", out / "r.html").exit_code == 0
     checked_page((out / "r.html").read_text())
     assert run("report", folder, "--markdown", "-o", out / "r.md").exit_code == 0
-    assert "| Test GPU (Test platform, 1.0) | usable | 8 | 4.24 |" in (out / "r.md").read_text()
+    assert "| Test GPU (Test platform, 1.0) | usable | 8 | 6.00 times faster |" in (out / "r.md").read_text()
     value = json.loads(run("report", folder, "--json").stdout)
     assert (value["records"], len(value["devices"]), value["unread"]) == (3, 3, [])
 

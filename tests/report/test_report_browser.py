@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed"),
 ]
 
-PHONE, DESKTOP = "390,844", "1280,900"
+PHONE, DESKTOP, WIDE = "390,844", "1280,900", "1920,1080"
 #: Actions that the page may not do by itself: report its size, and those of a reader.
 MEASURE = """
 document.body.dataset.overflow = document.documentElement.scrollWidth - window.innerWidth;
@@ -37,6 +37,9 @@ document.body.dataset.cut = Array.from(document.querySelectorAll("svg.plot text"
 }).map((one) => one.textContent).join("; ");
 const verdicts = document.querySelector("#verdicts");
 document.body.dataset.hidden = verdicts.scrollWidth - verdicts.closest(".scroll").clientWidth;
+const hint = verdicts.closest("section").querySelector(".hint");
+document.body.dataset.hint = hint.hidden ? "" : hint.textContent;
+document.body.dataset.width = verdicts.closest(".scroll").clientWidth / window.innerWidth;
 const input = document.querySelector("input");
 input.value = "gpu 3"; input.dispatchEvent(new Event("input"));
 document.body.dataset.left = Array.from(document.querySelectorAll("#verdicts tbody tr")).filter((row) => !row.hidden).length;
@@ -159,6 +162,17 @@ def test_the_verdicts_of_the_published_table_fit_a_small_desktop(tmp_path: Path,
     file = tmp_path / "report.html"
     file.write_text(build(ROOT / "vendor_matrix").to_html(), encoding="utf-8")
     assert float(measured(file, browse, DESKTOP)["hidden"]) <= 0
+
+
+def test_a_phone_says_how_many_columns_are_to_the_right(page: Path, browse: Browse) -> None:
+    assert re.fullmatch(
+        r"[78] more columns to the right: scroll the table \u2192", measured(page, browse, PHONE)["hint"]
+    )
+    assert measured(page, browse, WIDE)["hint"] == ""
+
+
+def test_tables_use_a_wide_window(page: Path, browse: Browse) -> None:
+    assert float(measured(page, browse, WIDE)["width"]) > 0.9
 
 
 def test_colours_follow_dark_mode(page: Path, browse: Browse) -> None:

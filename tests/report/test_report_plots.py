@@ -16,7 +16,14 @@ from portbar.records import text
 from portbar.records.reading import measured
 from portbar.survey.report.build import FolderReport, build
 from portbar.survey.report.collect import collect
-from portbar.survey.report.plots import MOST_BARRIERS, MOST_RECALL, barrier_plots, representatives
+from portbar.survey.report.plots import (
+    MOST_BARRIERS,
+    MOST_RECALL,
+    barrier_plots,
+    cost_plots,
+    recall_plots,
+    representatives,
+)
 from tests.report_support import device, record
 
 mpl = pytest.importorskip("matplotlib", reason="plots need matplotlib")
@@ -29,6 +36,35 @@ def test_plots_have_their_numbers_in_words(folder: Path) -> None:
         "counter 0.500 at 1, 1.41 at 8; flag 0.700 at 1, 1.98 at 8; tree 1.00 at 1, 2.83 at 8; relaunch 6.00 at 1, 6.00 at 8"
         in html
     )
+
+
+def test_a_bar_says_how_a_barrier_compares_with_relaunching_on_each_device() -> None:
+    slow, shared = device("Slow CPU", bound=4), device("Shared GPU", bound=4)
+    for line in slow["barrier"]["rows"]:
+        line["barrier_time"] = measured(60.0, "us")
+    shared["barrier"]["unsteady"] = True
+    (plot,) = cost_plots(collect([("a", record(device(), slow, shared))])).plots
+    assert plot.text == (
+        "Test GPU (Test platform, 1.0): 6.00 times faster, 1.00 us, relaunch 6.00 us; "
+        "Slow CPU (Test platform, 1.0): 10.0 times slower, 60.0 us, relaunch 6.00 us; "
+        "Shared GPU (Test platform, 1.0): 8.49 times faster, unsteady, 0.707 us, relaunch 6.00 us"
+    )
+    bars = re.findall(r'<path d="M ([\d.]+) [\d.]+ +L ([\d.]+) [^"]*z "[^>]* class="f-(s1|s2|faint)"', plot.svg)
+    assert [(float(end) > float(start), colour) for start, end, colour in bars] == [
+        (True, "s1"),
+        (False, "s2"),
+        (True, "faint"),
+    ]
+
+
+def test_the_bars_are_above_all_tables(folder: Path) -> None:
+    html = build(folder).to_html()
+    assert 0 < html.index("A barrier against relaunching") < html.index("<table")
+
+
+def test_the_plot_of_recall_shows_what_launches_use(folder: Path) -> None:
+    (text_,) = [plot.text for plot in recall_plots(build(folder).devices).plots if plot.title == "Measured devices"]
+    assert "Test GPU (Test platform, 1.0): spin 100 %, ticket 100 %, packed 100 %, spin without patience 25 %" in text_
 
 
 def test_plots_take_their_colours_from_the_page(folder: Path) -> None:
@@ -47,8 +83,8 @@ def test_only_so_many_devices_are_drawn_and_the_page_says_which() -> None:
     many.append(device("GPU 39", "0.9", bound=82))
     devices = collect([("a", record(*many))])
     html = FolderReport(devices, 1).to_html()
-    assert html.count("<svg") == 1 + MOST_BARRIERS
-    assert f"{MOST_RECALL} of 41 records are drawn" in html
+    assert html.count("<svg") == 2 + MOST_BARRIERS
+    assert f"{MOST_RECALL} of 41 records are in the plot" in html
 
 
 def test_of_a_device_its_newest_record_is_drawn() -> None:

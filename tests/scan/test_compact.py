@@ -1,4 +1,4 @@
-"""`portbar.compact`, `unique` and `run_lengths` keep what NumPy keeps, in its order."""
+"""`portbar.compact`, `unique_consecutive` and `run_lengths` keep what NumPy keeps, in its order."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_runs_of_any_lengths(queue, scan, form, lengths, few):
     assert int(count.get()) == len(begins)
     np.testing.assert_array_equal(first(found, count), values[begins])
     np.testing.assert_array_equal(first(long_found, count), long)
-    found, count = portbar.unique(queue, put(queue, values))
+    found, count = portbar.unique_consecutive(queue, put(queue, values))
     np.testing.assert_array_equal(first(found, count), values[begins])
 
 
@@ -77,7 +77,7 @@ def test_several_arrays_keep_the_same_elements(queue, scan, form):
 
 def test_comparisons_of_ones_own_and_of_vectors(queue, scan, form):
     values = np.sort(random_of(np.int32, 600, 4))
-    found, count = portbar.unique(queue, put(queue, values), "abs_diff(a, b) < 10000000u")
+    found, count = portbar.unique_consecutive(queue, put(queue, values), "abs_diff(a, b) < 10000000u")
     right = values[np.concatenate([[True], np.diff(values.astype(np.int64)) >= 10_000_000])]
     np.testing.assert_array_equal(first(found, count), right)
     complexes = np.repeat([1 + 1j, 1 + 2j, 2 + 2j], [3, 50, 200]).astype(np.complex64)
@@ -87,13 +87,13 @@ def test_comparisons_of_ones_own_and_of_vectors(queue, scan, form):
     pairs = np.dtype([("a", np.int32), ("b", np.int32)], align=True)
     structs = np.zeros(300, pairs)
     structs["b"] = np.arange(300) // 7
-    found, count = portbar.unique(queue, put(queue, structs), "a.b == b.b")
+    found, count = portbar.unique_consecutive(queue, put(queue, structs), "a.b == b.b")
     np.testing.assert_array_equal(first(found, count)["b"], np.arange(43))
 
 
 def test_nothing_of_nothing(queue, scan):
     none = put(queue, np.zeros(0, np.float32))
-    for call in (lambda: portbar.compact(queue, none, "x > 0"), lambda: portbar.unique(queue, none)):
+    for call in (lambda: portbar.compact(queue, none, "x > 0"), lambda: portbar.unique_consecutive(queue, none)):
         kept, count = call()
         assert (kept.shape, int(count.get())) == ((0,), 0)
     found, lengths, count = portbar.run_lengths(queue, none)
@@ -105,7 +105,7 @@ def test_each_is_one_launch(queue, scan, monkeypatch):
     launch = Plan.launch
     monkeypatch.setattr(Plan, "launch", lambda *args: (launches.append(1), launch(*args))[1])
     values = put(queue, np.arange(5_000, dtype=np.int32) // 3)
-    for call in (lambda: portbar.compact(queue, values, "x > 7"), lambda: portbar.unique(queue, values)):
+    for call in (lambda: portbar.compact(queue, values, "x > 7"), lambda: portbar.unique_consecutive(queue, values)):
         call()
     portbar.run_lengths(queue, values)
     assert len(launches) == 3
@@ -119,10 +119,10 @@ def test_invalid_input_is_refused(queue, scan):
         (portbar.run_lengths, (x, "a == wat"), portbar.BuildError, r"the comparison, 'a == wat', does not compile"),
         (portbar.compact, (x, "x; x"), portbar.Error, "more than one expression"),
         (portbar.compact, (x, 7), portbar.Error, "'x > 0', not 7"),
-        (portbar.unique, ({"x": x},), portbar.Error, "not a mapping"),
-        (portbar.unique, (structures,), portbar.Error, "equal="),
+        (portbar.unique_consecutive, ({"x": x},), portbar.Error, "not a mapping"),
+        (portbar.unique_consecutive, (structures,), portbar.Error, "equal="),
         (portbar.compact, (x[::2], "x > 0"), portbar.LaunchError, "strides"),
-        (portbar.unique, ([1, 2],), portbar.LaunchError, "to_device"),
+        (portbar.unique_consecutive, ([1, 2],), portbar.LaunchError, "to_device"),
     ):
         with pytest.raises(error, match=message):
             call(queue, *args)

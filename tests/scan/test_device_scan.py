@@ -10,7 +10,7 @@ import pyopencl.cltypes as types
 import pytest
 
 import portbar
-from portbar.launching import scans
+from portbar.launching import partials
 from portbar.launching.compiled import CompiledProgram
 from portbar.primitives.scan.look_back import LookBack
 from tests.reduce.support import affine, composition, need, put, random_of
@@ -131,18 +131,18 @@ def test_launches_of_one_queue_after_each_other(queue, prefixes, monkeypatch):
     prefixes(declared, np.ones(1, np.uint32))
     text_of = CompiledProgram._text
 
-    def silent(compiled: Any, strategy: Any) -> str:
+    def silent(compiled: Any, device: Any, strategy: Any) -> str:
         # Values as well: where those are of this launch, a stale word does no harm.
         tells = r"^( +)(?=tiles\[2u \* tile.*\] = |portbar_\w+\(flags \+ tile, 2u \* epoch)"
         made, count = re.subn(
-            tells, r"\1if (portbar_scan_size() != 8u) ", text_of(compiled, strategy), flags=re.MULTILINE
+            tells, r"\1if (portbar_scan_size() != 8u) ", text_of(compiled, device, strategy), flags=re.MULTILINE
         )
         assert count == 4
         return str(made)
 
     monkeypatch.setattr(CompiledProgram, "_text", silent)
     program = portbar.Program(queue.context, SOURCE, scans=declared)
-    monkeypatch.setattr(scans, "MOST_EPOCHS", 3)
+    monkeypatch.setattr(partials, "MOST_EPOCHS", 3)
     for local, size in ((4, 30), (4, 200), (4, 9), (8, 70), (8, 300), (8, 90), (4, 1_000), (8, 17)):
         values = random_of(np.uint32, size, size)
         inclusive, _ = launched(queue, program, values, (local,))
@@ -211,6 +211,21 @@ kernel void both(PORTBAR_SCAN_PARAM, global uint *out)
     np.testing.assert_array_equal(out.get(), np.cumsum(np.repeat(np.arange(20) + 3, 4)))
 
 
+def test_the_scan_of_another_kernel_bounds_no_local_size(queue, prefixes):
+    """Also one that a function after the kernel names."""
+    prefixes(portbar.DeviceScan("sum", np.uint32), np.ones(1, np.uint32))
+    helper = "uint wide_tile(local wide_scan *scan) { return wide_missing_tile(scan); }\n"
+    first, second = TWO.split("kernel void lengths")
+    source = f"{first.replace('totals', 'others')}kernel void lengths{second}{helper}"
+    declared = portbar.DeviceScan("wide", types.ulong2, local_size=4), portbar.DeviceScan("small", np.uint8)
+    program = portbar.Program(queue.context, source, scans=declared)
+    if queue.device.max_work_group_size < 8:
+        pytest.skip("work-groups of the device are smaller")
+    found = put(queue, np.zeros(80, np.uint8))
+    program.kernel("lengths")(queue, (80,), (8,), found).wait()
+    np.testing.assert_array_equal(found.get(), np.arange(80))
+
+
 def test_invalid_launches_are_refused(queue, prefixes):
     prefixes(portbar.DeviceScan("sum", np.uint32), np.ones(1, np.uint32))
     program = portbar.Program(queue.context, SOURCE, scans=portbar.DeviceScan("sum", np.uint32, local_size=4))
@@ -221,6 +236,16 @@ def test_invalid_launches_are_refused(queue, prefixes):
         kernel(queue, (63,), (4,), x, x, x, np.uint32(63))
     with pytest.raises(portbar.LaunchError, match="a scan needs a local size"):
         kernel(queue, (64,), None, x, x, x, np.uint32(64))
+    # The declaration in a macro, and the whole kernel in one.
+    for text in (
+        SOURCE.replace("    local sum_scan scan;", "    DECLARED").replace(
+            "kernel", "#define DECLARED local sum_scan scan;\nkernel"
+        ),
+        SOURCE.replace("kernel void prefixes(", "#define KERNEL(name) kernel void name\nKERNEL(prefixes)("),
+    ):
+        program = portbar.Program(queue.context, text, scans=portbar.DeviceScan("sum", np.uint32, local_size=4))
+        with pytest.raises(portbar.LaunchError, match="memory for 4"):
+            program.kernel("prefixes")(queue, (64,), (8,), x, x, x, np.uint32(64))
     moved = "PORTBAR_SCAN_PARAM, global const sum_value *values,"
     text = SOURCE.replace(moved, "global const sum_value *values, PORTBAR_SCAN_PARAM,")
     program = portbar.Program(queue.context, text, scans=portbar.DeviceScan("sum", np.uint32))
@@ -235,7 +260,17 @@ def test_invalid_programs_are_refused(context):
         "would have to wait for work-groups": (SOURCE.replace(loop, ""), declared),
         'add #include "portbar/scan.h"': (SOURCE.replace('#include "portbar/scan.h"', ""), declared),
         "declares no portbar.DeviceScan": (SOURCE, ()),
-        "make PORTBAR_SCAN_PARAM the kernel's first": (SOURCE.replace("PORTBAR_SCAN_PARAM, ", ""), declared),
+        "make PORTBAR_SCAN_PARAM the first parameter of kernel 'prefixes'": (
+            SOURCE.replace("PORTBAR_SCAN_PARAM, ", ""),
+            declared,
+        ),
+        # One kernel of two never supplies missing tiles, and macros that paste names hide nothing.
+        "sum_missing in kernel 'waits' would have to wait": (
+            "#define CALL(part) sum_##part(&scan)\n"
+            + SOURCE.replace("sum_missing(&scan)", "CALL(missing)")
+            + SOURCE[SOURCE.index("kernel") :].replace(loop, "").replace("prefixes", "waits"),
+            declared,
+        ),
         "'sum_combine' is defined in the source": (
             SOURCE + "int sum_combine(int a, int b) { return a + b; }\n",
             declared,

@@ -105,7 +105,7 @@ def stalled(monkeypatch: pytest.MonkeyPatch, tiles: str, what: str) -> None:
         return f"/* {tiles} {what} */\n{made}"
 
     monkeypatch.setattr(ScanJob, "text", text)
-    monkeypatch.setattr("portbar.arrays.scan._plans", OrderedDict())
+    monkeypatch.setattr(plan.QUEUES, "_kept", OrderedDict())
 
 
 @pytest.mark.parametrize("tiles", ["tile % 2u == 1u", "true"])
@@ -146,10 +146,10 @@ def test_words_of_earlier_launches_are_cleared_before_epochs_begin_again(scan, f
         assert count == (2 if job.cut.warps else 4)
         return made
 
-    state = plan.state_of(queue)
     monkeypatch.setattr(plan, "MOST_EPOCHS", 3)
     monkeypatch.setattr(ScanJob, "text", silent)
-    monkeypatch.setattr("portbar.arrays.scan._plans", OrderedDict())
+    monkeypatch.setattr(plan.QUEUES, "_kept", OrderedDict())
+    state = plan.state_of(queue)
     even = 30_000 if form == "own" else 1_000
     for seed, size in enumerate([even] * 3 + [even + 1] * 4):
         values = random_of(np.int32, size, seed)
@@ -173,7 +173,7 @@ def test_an_array_of_more_elements_than_32_bits_count(queue, scan):
         dtype=np.uint64,
         map="x + (i >> 32)",
         output="if (i >= N - 3) out[i - (N - 3)] = item;",
-        outputs={"out": out},
+        targets={"out": out},
     )
     last = size + 4_227
     assert out.get().tolist() == [last - 4, last - 2, last]
@@ -184,7 +184,7 @@ def test_an_array_of_more_elements_than_32_bits_count(queue, scan):
         dtype=np.uint64,
         axis=1,
         output="if (i + 1 == N) some[0] = item;",
-        outputs={"some": some},
+        targets={"some": some},
     )
     assert int(some.get()[0]) == size // 2
 
@@ -248,7 +248,7 @@ def test_invalid_arrays_are_refused(queue, scan):
             portbar.scan(on, array, **more)
 
     refused(r"strides.*ascontiguousarray", x[::2])
-    refused("shares memory", out=x)
+    refused("shares memory", x[:50], out=x[25:75])
     refused("to_device", [1, 2])
     refused("CommandQueue", on=x)
     for one in beyond_memory(queue):

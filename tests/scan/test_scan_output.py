@@ -22,7 +22,7 @@ def state(queue, scan) -> Any:
 
     def call(values: Any, outputs: dict[str, Any], output: str, *args: Any, **more: Any) -> dict[str, Any]:
         written = put_all(queue, outputs)
-        answer = portbar.scan(queue, put_all(queue, values), *args, output=output, outputs=written, **more)
+        answer = portbar.scan(queue, put_all(queue, values), *args, output=output, targets=written, **more)
         assert answer == written
         return {name: one.get() for name, one in written.items()}
 
@@ -86,7 +86,7 @@ def test_structures_go_from_array_to_array(state, form):
 def test_a_result_where_it_is_asked_for(queue, scan, form):
     values = random_of(np.int32, 1_003, 5)
     out, twice = (put(queue, np.zeros_like(values)) for _ in range(2))
-    written = {"output": "twice[i] = item - prev_item;", "outputs": {"twice": twice}}
+    written = {"output": "twice[i] = item - prev_item;", "targets": {"twice": twice}}
     answer, event = portbar.scan(queue, put(queue, values), out=out, exclusive=True, return_event=True, **written)
     assert answer is out
     event.wait()
@@ -99,7 +99,7 @@ def test_the_same_statement_writes_to_other_arrays_and_nothing_of_nothing(queue,
     for size in (7, 300, 0):
         values = random_of(np.int32, size, size)
         big = put(queue, np.zeros(size + 5, np.int32))
-        portbar.scan(queue, put(queue, values), output="to[i] = item;", outputs={"to": big[3 : size + 3]})
+        portbar.scan(queue, put(queue, values), output="to[i] = item;", targets={"to": big[3 : size + 3]})
         np.testing.assert_array_equal(big.get()[3 : size + 3], np.cumsum(values, dtype=np.int32))
         assert not big.get()[:3].any()
         assert not big.get()[size + 3 :].any()
@@ -113,9 +113,9 @@ def test_invalid_input_is_refused(queue, scan):
             portbar.scan(queue, x, **more)
 
     def bad_outputs(message: str, output: str = "y[i] = item;", *, out: Any = None, **outputs: Any) -> None:
-        refused(message, portbar.LaunchError, output=output, outputs=outputs, out=out)
+        refused(message, portbar.LaunchError, output=output, targets=outputs, out=out)
 
-    written = {"output": "y[i] = item;", "outputs": {"y": y}}
+    written = {"output": "y[i] = item;", "targets": {"y": y}}
     refused(
         r"the output statement, 'z\[i\] = item;', does not compile",
         portbar.BuildError,
@@ -126,10 +126,10 @@ def test_invalid_input_is_refused(queue, scan):
     bad_outputs(r"'z'.*shares memory", y=y[:51], z=y[50:])
     bad_outputs(r"'y'.*shares memory", y=y, out=y)
     bad_outputs("strides", y=y[::2])
-    bad_outputs(r"outputs\['y'\] is a ndarray, not a pyopencl.array.Array", y=np.zeros(100))
+    bad_outputs(r"targets\['y'\] is a ndarray, not a pyopencl.array.Array", y=np.zeros(100))
     for name in ("item", "last_item", "N"):
-        refused(f"'{name}', which has a meaning", output="y[i] = item;", outputs={name: y})
-    refused("names both", output="x[i] = item;", outputs={"x": y})
-    refused("pass output= as well", outputs={"y": y})
+        refused(f"'{name}', which has a meaning", output="y[i] = item;", targets={name: y})
+    refused("names both", output="x[i] = item;", targets={"x": y})
+    refused("pass output= as well", targets={"y": y})
     refused(r"'total\[i\] = item;', not 7", output=7)
     refused("use prev_item", **written, exclusive=True)

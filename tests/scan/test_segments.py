@@ -81,7 +81,7 @@ def test_output_statements_see_segments(queue, scan, form):
     values = random_of(np.int32, 600, 5).reshape(20, 30)
     before, at, out = (put(queue, np.zeros_like(values)) for _ in range(3))
     text, outputs = "before[i] = prev_item; at[i] = x[i] + (int)i;", {"before": before, "at": at}
-    portbar.scan(queue, put(queue, values), axis=0, out=out, output=text, outputs=outputs)
+    portbar.scan(queue, put(queue, values), axis=0, out=out, output=text, targets=outputs)
     sums = np.cumsum(values, 0, dtype=np.int32)
     np.testing.assert_array_equal(out.get(), sums)
     np.testing.assert_array_equal(before.get(), sums - values)
@@ -134,4 +134,4 @@ def test_invalid_input_is_refused(queue, scan):
     for axis in (1, -2, 0.0, True):
         refused("axis= must be an axis of an array of 1 dimension", axis=axis)
     refused("last_item", segments=flags, output="int k = last_item;")
-    refused("shares memory", segments=flags, output="y[i] = 1;", outputs={"y": flags})
+    refused("shares memory", segments=flags, output="y[i] = 1;", targets={"y": flags})

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import portbar
+from portbar.arrays.plan import QUEUES
 from portbar.arrays.scan import TRIAL
 from portbar.arrays.scan_source import ScanJob, quad_of, warps_tile
 from portbar.device.tuning import ScanShape
@@ -118,7 +119,7 @@ def warps(queue, device, monkeypatch):
         return without_warps(made)
 
     monkeypatch.setattr(ScanJob, "text", text)
-    monkeypatch.setattr("portbar.arrays.scan._plans", OrderedDict())
+    monkeypatch.setattr(QUEUES, "_kept", OrderedDict())
 
     def call(values: Any, *, rows: int = 2, tiles: str = "", **more: Any) -> Any:
         untold[:] = [tiles] if tiles else []

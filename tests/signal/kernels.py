@@ -71,7 +71,7 @@ kernel void NAME(PORTBAR_GRID_PARAM, global portbar_signal *s, global uint *out,
 {
     PORTBAR_ENTER(grid);
     bool came = true, held = true;
-    if (portbar_group_id(&grid) == 0u)
+    if (PORTBAR_UNIFORM(portbar_group_id(&grid) == 0u))
         came = WAIT;
     else if (meets != 0u)
         held = portbar_device_barrier(&grid);

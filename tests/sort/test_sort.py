@@ -149,7 +149,7 @@ def test_tiles_that_never_tell_their_counts(queue, device, form, monkeypatch):
         pytest.skip("the simulator would take minutes for three of its tiles")
     right = SortJob.text
     monkeypatch.setattr(SortJob, "text", lambda job, strategy: untold(right(job, strategy)))
-    monkeypatch.setattr("portbar.arrays.sort._sorts", OrderedDict())
+    monkeypatch.setattr(plans.QUEUES, "_kept", OrderedDict())
     # Loops that a device ends early see no more tiles untold than it runs at once.
     own = 10_000 if portbar.describe(device).loop_limit is not None else 300_000
     for size in (own,) if form == "own" else (81, 1_000):
@@ -186,6 +186,32 @@ def test_a_queue_that_keeps_no_order(loose_queue, form):
     np.testing.assert_array_equal(given.get(), np.sort(keys))
 
 
+def test_a_sort_waits_for_the_commands_on_its_destinations(queue):
+    """It refuses one that has failed."""
+    keys, out = put(queue, np.array([3, 1, 2], np.int32)), put(queue, np.zeros(3, np.int32))
+    places = put(queue, np.zeros(3, np.uint32))
+    failed = cl.UserEvent(queue.context)
+    failed.set_status(-5)
+    for name, wrong, call, more in (
+        ("out of keys", out, portbar.sort, {"out": out}),
+        ("out of keys", out, portbar.sort, {"values": keys, "out": (out, places.view(np.int32))}),
+        (
+            "out of values",
+            places,
+            portbar.sort,
+            {"values": put(queue, np.arange(3, dtype=np.uint32)), "out": (out, places)},
+        ),
+        ("out of values", places, portbar.argsort, {"out": places}),
+        ("'out'", out, portbar.sort, {"axis": 0, "out": out}),
+        ("'out'", places, portbar.argsort, {"axis": 0, "out": places}),
+    ):
+        wrong.events[:] = [failed]
+        with pytest.raises(portbar.LaunchError, match=name):
+            call(queue, keys, **more)
+        wrong.events.clear()
+        call(queue, keys, **more)
+
+
 def test_no_keys(queue, form):
     empty = put(queue, np.zeros(0, np.float32))
     assert portbar.sort(queue, empty).get().shape == (0,)
@@ -197,7 +223,7 @@ REFUSED = {
     "list": ([1, 2], {}, r"keys is a list, not a pyopencl.array.Array"),
     "complex": (np.zeros(4, np.complex64), {}, r"keys of complex64 cannot be sorted"),
     "another byte order": (np.zeros(4, ">i4"), {}, r"keys of >i4 cannot be sorted: .* in the host's byte order"),
-    "two dimensions": (np.zeros((2, 2), np.int32), {}, r"shape \(2, 2\): portbar sorts one dimension"),
+    "two dimensions": (np.zeros((2, 2), np.int32), {}, r"shape \(2, 2\): without axis= portbar sorts one dimension"),
     "no bits": (BYTES, {"begin_bit": 3, "end_bit": 3}, "select none of them"),
     "too many bits": (BYTES, {"end_bit": 9}, "have bits 0 to 8"),
     "half a bit": (BYTES, {"end_bit": 1.5}, "must be integers"),

@@ -15,6 +15,7 @@ from portbar.primitives.headers import render_header
 from portbar.primitives.split_barrier.selection import FEATURES, VARIANTS, shows_counts
 from portbar.rendering.source import without_comments
 from tests.checkout import ROOT
+from tests.reading.trees import facts, needs_libclang
 
 CLAIMS = ("relaxed", "acq_rel", "scope_work_group", "scope_device")
 NVIDIA = {"type": ("GPU",), "opencl_c_versions": ("1.2", "3.0")}
@@ -187,6 +188,9 @@ def test_memory_between_work_groups_does_not_concern_a_split_barrier(name):
 
 
 DROPPED = (
+    "if (x) portbar_split_barrier_wait(&b, token); else portbar_split_barrier_arrive_and_wait(&b);",
+    "switch (x) { case 1: portbar_split_barrier_wait(&b, token); }",
+    "#define WAIT portbar_split_barrier_wait\n WAIT(&b, token);",
     "portbar_split_barrier_wait(&b, token);",
     "{ portbar_split_barrier_wait ( &b, (token) ) ; }",
     "for (uint i = 0; i < 3u; ++i) { portbar_split_barrier_arrive_and_wait(&b); }",
@@ -197,22 +201,56 @@ DROPPED = (
 USED = (
     "if (portbar_split_barrier_wait(&b, token)) x = 1;",
     "x = (uint)portbar_split_barrier_arrive_and_wait(&b);",
-    "return portbar_split_barrier_wait(&b, token);",
+    "while (!portbar_split_barrier_wait(&b, token)) ;",
     "for (; portbar_split_barrier_wait(&b, token); ++x) ;",
     "x = ({ portbar_split_barrier_wait(&b, token); });",
     "portbar_split_barrier_wait(&b, token) ? f() : g();",
     "x = 0, portbar_split_barrier_wait(&b, token);",
     "CHECK(portbar_split_barrier_wait(&b, token));",
-    "#define WAIT portbar_split_barrier_wait\n WAIT(&b, token);",
+    "#define WAIT portbar_split_barrier_wait\n x = WAIT(&b, token);",
     "#define WAIT() portbar_split_barrier_wait(&b, token)\n if (WAIT()) x = 1;",
     "portbar_split_barrier_wait(&b, token); x = portbar_split_barrier_wait(&b, token);",
 )
 
 
+WAITING = """#include "portbar/split_barrier.h"
+uint f(void); uint g(void);
+uint waits(void);
+#define CHECK(x) ((x) ? f() : g())
+kernel void k(global uint *out)
+{
+    local portbar_split_barrier b;
+    portbar_arrival_token token = 0;
+    uint x = 0;
+    STATEMENT
+    out[0] = x;
+}
+"""
+
+
+def shows(text: str, *options: str) -> bool:
+    return shows_counts(text, options, facts(text, *options))
+
+
+@needs_libclang
 @pytest.mark.parametrize("statement", [*DROPPED, *USED])
 def test_counts_are_looked_at_unless_the_answer_of_each_wait_is_dropped(statement):
-    assert shows_counts(f"kernel void k(void) {{ {statement} }}") is (statement in USED)
-    assert shows_counts("kernel void k(void) { WAIT(&b, token); }", ("-DWAIT=portbar_split_barrier_wait",))
+    assert shows(WAITING.replace("STATEMENT", statement)) is (statement in USED)
+
+
+@needs_libclang
+def test_counts_are_looked_at_in_doubt():
+    assert not shows(WAITING.replace("STATEMENT", "WAIT(&b, token);"), "-DWAIT=portbar_split_barrier_wait")
+    assert not shows(
+        WAITING.replace("STATEMENT", "#define WAIT(x) portbar_split_barrier_##x(&b, token)\nif (x) WAIT(wait);")
+    )
+    assert shows(WAITING.replace("STATEMENT", "portbar_split_barrier_wait(&b, token); vendor_only();"))
+    assert shows(
+        WAITING.replace("STATEMENT", "#ifdef __VENDOR__\nx = portbar_split_barrier_wait(&b, token);\n#endif\n")
+    )
+    text = "kernel void k(void) { portbar_split_barrier_wait(&b, token); }"
+    assert shows_counts(text)
+    assert not shows_counts(text.replace("portbar_split_", "portbar_device_"))
 
 
 def test_the_tables_of_the_page_are_those_of_the_variants():

@@ -85,7 +85,7 @@ USELESS = {"usable": False, "reason": "the compiler crashed", "remedy": "another
         ),
         (
             put(("barrier", "rows", -2, "barrier_time", missing("crash", "ended by SIGSEGV"))),
-            "lost: yes -> crash (ended by SIGSEGV)",
+            "barrier / flag, 8 groups of 64 / barrier_time: lost: works -> crash (ended by SIGSEGV)",
         ),
         (no_float, "atomics / fetch_add, float, local / result: lost: yes -> error (it does not compile)"),
         (put(("litmus", "rows", 0, "verdict", measured("fail"))), "litmus / c11 / verdict: pass -> fail"),

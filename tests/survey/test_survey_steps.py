@@ -17,14 +17,14 @@ from portbar.device.addresses import address_of
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from portbar.errors import Error
-from portbar.primitives.atomics.table import TYPES, AtomicsTable
+from portbar.primitives.atomics_table import TYPES, AtomicsTable
 from portbar.primitives.headers import render_header
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.records.reading import NO_TIME, missing
 from portbar.survey.environment import environment, loader
 from portbar.survey.measuring import atomics, reduction, session, split_barrier
 from portbar.survey.measuring.rounds import Budget, most_rounds
-from portbar.survey.steps import STEPS, Occupancy, litmus
+from portbar.survey.steps import STEPS, OccupancyStep, litmus
 from portbar.survey.steps.step import run_step
 from tests.report_support import device as surveyed
 from tests.report_support import record
@@ -44,7 +44,7 @@ def strategy_by(name: str) -> Strategy:
         Choice(name, ""),
         Choice("packed", ""),
         Choice("counter", ""),
-        capabilities=Capabilities(std="CL3.0", atomics_table=table, asm_anywhere=False),
+        capabilities=Capabilities(std="CL3.0", atomics_table=table),
     )
 
 
@@ -269,7 +269,7 @@ def test_without_time_a_step_measures_something_and_says_so_of_the_rest(payload,
         return
     assert late
     assert outcome["status"] == "partial"
-    assert f"before {len(late)} of {len(rows)} rows" in outcome["reason"]
+    assert f"after {len(rows) - len(late)} of {len(rows)} rows" in outcome["reason"]
 
 
 # Occupancy.
@@ -277,7 +277,7 @@ def test_without_time_a_step_measures_something_and_says_so_of_the_rest(payload,
 
 def test_recall_is_of_the_most_that_any_run_found_and_of_the_vendors_answer():
     rows = [*map(occupancy_row, ([2, 2, 2], [4, 1, 1], [])), occupancy_row([3], vendor=None, local_size=64)]
-    Occupancy().complete({"rows": rows})
+    OccupancyStep().complete({"rows": rows})
     first, second, empty, other = rows
     assert (first["best_known_groups"], first["recall"]["value"]) == (4, 0.5)
     assert first["recall_of_vendor_bound"]["value"] == 0.25

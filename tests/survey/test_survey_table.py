@@ -77,8 +77,8 @@ def working(**more: Any) -> dict[str, Any]:
 
 def test_the_summary_says_how_many_groups_meet_at_what_cost_and_by_what():
     assert summary(working()) == [
-        Line("Verdict", "usable: 3 work-groups of 64 meet", "green"),
-        Line("Barrier", "8.00 us by tree (2 groups), slower than relaunching (4.00 us)"),
+        Line("Verdict", "usable: 3 work-groups of 64 work-items meet", "green"),
+        Line("Barrier", "8.00 us by tree (2 groups), 2.00 times slower than relaunching (4.00 us)"),
     ]
     fast = working()
     fast["barrier"]["rows"][1]["barrier_time"] = measured(0.5, "us")
@@ -90,6 +90,14 @@ def test_the_summary_says_that_other_work_was_in_the_times():
     assert "busy" not in verdict(busy)
     busy["barrier"]["unsteady"] = True
     assert "Problem: barrier times vary, as on a busy machine. Remedy: measure again" in verdict(busy)
+
+
+def test_the_summary_says_which_steps_were_cut_short():
+    cut = working()
+    assert "in part" not in verdict(cut)
+    cut["barrier"]["status"] = "partial"
+    assert "Problem: measured in part, for want of time: " in verdict(cut)
+    assert "without --quick" in verdict(cut)
 
 
 def gpu(units: int, *counts: int, local_sizes: tuple[int, ...] = (32, 256)) -> dict[str, Any]:
@@ -106,10 +114,31 @@ def test_the_summary_is_about_one_group_per_compute_unit():
     one = gpu(132, 2, 64, 128, 256, 4224)
     assert usual_grid(one) == (256, 132)
     said = verdict(one)
-    assert said.startswith("usable: 132 work-groups of 256 meet, one per compute unit; at most 8448. Barrier: 0.384 us")
+    assert said.startswith(
+        "usable: 132 work-groups of 256 work-items meet, one per compute unit; at most 8448. Barrier: 0.384 us"
+    )
     assert "(128 groups)" in said
     assert usual_grid(gpu(132, 2, 128, local_sizes=(64, 1024))) == (64, 132)
     assert usual_grid(gpu(132, 132, local_sizes=(200, 512))) == (200, 132)
+
+
+def test_the_summary_of_a_cpu_is_about_the_local_size_that_portbar_suggests():
+    """With the sizes of a survey, of which the larger one is faster than relaunching and the suggested one is not."""
+    facts = entry()["facts"] | {"type": ["CPU"], "compute_units": 2}
+    sizes = [occupancy_row([2], 2, local_size=size) for size in (1, 64)]
+    times = [barrier_row([60.0], local_size=1), barrier_row([2.0], local_size=64)]
+    one = entry(strategy=STRATEGY, facts=facts, occupancy=step(sizes), barrier=step(times))
+    assert usual_grid(one) == (1, 2)
+    assert verdict(one) == (
+        "usable: 2 work-groups of 1 work-item meet, one per compute unit. "
+        "Barrier: 60.0 us by counter, 15.0 times slower than relaunching (4.00 us)"
+    )
+
+
+def test_times_that_round_to_the_same_are_as_fast():
+    even = working()
+    even["barrier"]["rows"][1]["barrier_time"] = measured(4.01, "us")
+    assert "4.01 us by tree (2 groups), as fast as relaunching (4.00 us)" in verdict(even)
 
 
 LONG = " ".join(["word"] * 200)
@@ -134,6 +163,18 @@ def test_the_summary_of_three_devices_fits_one_screen(one: dict[str, Any]):
     if one is WORST:
         labels = [line.split()[0] for line in text[: 1 + MOST_LINES] if line.startswith("  ") and line[2] != " "]
         assert labels == ["Verdict", "Barrier", "Problem", "Remedy", "Faults"]
+
+
+def test_a_title_that_is_too_long_keeps_the_version_of_the_driver():
+    name = "pthread-skylake-avx512-Intel(R) Xeon(R) Processor"
+    facts = {"name": name, "platform_name": "Portable Computing Language", "driver_version": "3.1+debian"}
+    one = entry(facts=entry()["facts"] | facts)
+    titles = [printed(OneScreen(record(one), "x"), width).splitlines()[0] for width in (120, 80, 40)]
+    assert titles == [
+        f"0:0 {name} (Portable Computing Language, 3.1+debian)",
+        f"0:0 {name} (3.1+debian)",
+        "0:0 pthread-skylake-avx512-Intel(R) ...",
+    ]
 
 
 @pytest.mark.parametrize("width", [80, 120])

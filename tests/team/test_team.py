@@ -23,7 +23,7 @@ def groups_of(kernel, queue, local, least=1):
 
 
 def sizes_up_to(groups):
-    return sorted({1, 2, 3, groups // 2 + 1, max(groups - 1, 1), groups})
+    return sorted(k for k in {1, 2, 3, groups // 2 + 1, max(groups - 1, 1), groups} if k <= groups)
 
 
 def teams_of_each_size(kernel, queue, local, arguments):
@@ -32,9 +32,13 @@ def teams_of_each_size(kernel, queue, local, arguments):
     for k in sizes_up_to(groups):
         given = arguments(np.uint32(k), local)
         launch = kernel(queue, None, (local,), *given, num_groups=groups)
-        if launch.num_groups >= k:
-            launch.wait()
-            yield k, launch.num_groups, given
+        if launch.num_groups < k:
+            # On a busy machine fewer may meet than a team has.
+            with pytest.raises(portbar.Error, match="requested teams of"):
+                launch.wait()
+            continue
+        launch.wait()
+        yield k, launch.num_groups, given
 
 
 def test_each_group_learns_its_team_and_its_rank(made, queue):

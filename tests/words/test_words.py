@@ -1,4 +1,4 @@
-"""portbar's texts use plain words, as words.toml lists them, and pages have short sentences."""
+"""The lint step `python -m tests.words` finds words of words.toml, and pages with long sentences."""
 
 from __future__ import annotations
 
@@ -7,26 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.checkout import ROOT
-from tests.words.text import Paragraph, Word, hits, load_words, markdown, median_sentence, python, template
+from tests.words.__main__ import checked, main
+from tests.words.text import MEDIAN, Paragraph, Word, hits, load_words, markdown, median_sentence, python, template
 
 WORDS = load_words()
-#: Files and folders that are held to the list. The rest is added as it is rewritten.
-CLEAN: list[str] = [
-    # texts that people read on their own
-    "README.md",
-    "CHANGELOG.md",
-    "vendor_matrix/README.md",
-    "docs",
-    # texts in code
-    "portbar",
-    "cl_templates",
-    "examples",
-    "benchmarks",
-    "models",
-    "tests",
-]
-#: Words of the median sentence of a page, less than.
-MEDIAN = 20
 #: Plain English that resembles what the list forbids.
 RIGHT = [
     "There is no barrier between work-groups in OpenCL C.",
@@ -43,19 +27,6 @@ RIGHT = [
 ]
 
 
-def checked() -> list[Path]:
-    """Return the files that are held to the list."""
-    found: list[Path] = []
-    for name in CLEAN:
-        path = ROOT / name
-        suffixes = {".md", ".py", ".mako"}
-        found += sorted(one for one in path.rglob("*") if one.suffix in suffixes) if path.is_dir() else [path]
-    return found
-
-
-PAGES = [path for path in checked() if path.suffix == ".md"]
-
-
 @pytest.mark.parametrize("word", WORDS, ids=lambda word: word.wrong[:40])
 def test_an_entry_finds_its_example_and_nothing_in_its_rewrite(word: Word) -> None:
     assert list(word.find(word.wrong))
@@ -68,15 +39,22 @@ def test_plain_english_has_no_hits(text: str) -> None:
     assert not [(word.reason, match[0]) for word in WORDS for match in word.find(text)]
 
 
-@pytest.mark.parametrize("path", checked(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_text_uses_plain_words(path: Path) -> None:
-    found = hits(path, WORDS)
-    assert not found, "\n".join(map(str, found))
+def test_the_lint_step_finds_words_and_long_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.md"
+    for text, said in (
+        ("A short sentence.\n", ""),
+        ("Work that nobody does.\n", "name the agent"),
+        (f"One sentence {'and more ' * MEDIAN}.\n", "less than"),
+    ):
+        page.write_text(text, encoding="utf-8")
+        assert main([str(page)]) == bool(said)
+        assert said in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_page_has_short_sentences(path: Path) -> None:
-    assert median_sentence(path) < MEDIAN
+def test_the_lint_step_is_part_of_ci_and_reads_all_texts() -> None:
+    assert '"$python" -m tests.words' in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    held = {str(path.relative_to(ROOT)) for path in checked()}
+    assert {"README.md", "docs/index.md", "portbar/errors.py", "tests/words/text.py", "CHANGELOG.md"} <= held
 
 
 def texts(found: list[Paragraph]) -> list[str]:

@@ -15,6 +15,8 @@ from pathlib import Path
 from tests.checkout import ROOT
 
 HERE = Path(__file__).resolve().parent
+#: Words of the median sentence of a page, less than.
+MEDIAN = 20
 #: Replaces inline code: one word that no pattern contains.
 CODE = "CODE"
 #: An end of a sentence: not after "e.g.", not inside of a number or a name.

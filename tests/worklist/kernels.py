@@ -120,6 +120,27 @@ kernel void produce(PORTBAR_GRID_PARAM, global portbar_worklist *list, global ui
 }
 """
 
+#: Reservations of given sizes, by each work-item alone or by work-groups in turn; what each got, and what the swap says.
+_RESERVES: Final = """
+kernel void reserves_NAME(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint *items, global const uint *wanted,
+                          const uint steps, global uint *got, const uint swaps)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FRONTIER(frontier, &grid, list);
+    const uint me = portbar_global_id(&grid);
+    for (uint k = 0u; k < steps; ++k)
+        got[me * steps + k] = RESERVE;
+    bool more = false;
+    if (swaps != 0u)
+        more = portbar_device_frontier_swap(&grid, &frontier);
+    got[portbar_global_size(&grid) * steps + me] = more ? portbar_frontier_size(&frontier) : PORTBAR_WORKLIST_FULL;
+}
+"""
+_LONE: Final = "portbar_frontier_reserve(&frontier, wanted[me * steps + k])"
+_GROUP: Final = "portbar_work_group_frontier_reserve(&grid, &frontier, wanted[me * steps + k])"
+#: The ways to reserve, each a kernel `reserves_...`.
+RESERVES: Final = {"lone": _LONE, "group": _GROUP, "mixed": f"k % 2u == 0u ? {_LONE} : {_GROUP}"}
+
 #: Tasks are vertices; a task pushes its children when it has written.
 _TASKS: Final = """
 #define PUSH_CHILDREN \\
@@ -229,6 +250,7 @@ kernel void rounds(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uin
     }
 }
 
+ROUNDS_ON
 /* A task that never finishes: the work-group that gets it leaves. */
 kernel void leaves(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint *items, global uint *out)
 {
@@ -245,6 +267,22 @@ kernel void leaves(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uin
     out[portbar_global_id(&grid)] = ended + (ended == 1u && portbar_device_ok(&grid) ? 4u : 0u);
 }
 
+/* The list's own words, which the reader does not know, are for functions without barriers. */
+static void reserve(portbar_task_queue queue)
+{
+    portbar_atomic_fetch_add_explicit(queue.words + PORTBAR_TASKS_PUSHED, 1u, memory_order_relaxed, memory_scope_device);
+}
+
+static uint look(const portbar_grid *grid, portbar_task_queue queue)
+{
+    return portbar_task_queue_look(grid, &queue);
+}
+
+static uint last_slot(portbar_task_queue queue)
+{
+    return queue.mask;
+}
+
 /* A slot that is reserved and never written. */
 kernel void reserves(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint *items, global uint *out)
 {
@@ -252,7 +290,7 @@ kernel void reserves(PORTBAR_GRID_PARAM, global portbar_worklist *list, global u
     PORTBAR_ENTER(grid);
     PORTBAR_TASK_QUEUE(queue, &grid, list);
     if (portbar_global_id(&grid) == 0u)
-        portbar_atomic_fetch_add_explicit(queue.words + PORTBAR_TASKS_PUSHED, 1u, memory_order_relaxed, memory_scope_device);
+        reserve(queue);
     uint met = 0u;
     if (portbar_device_barrier(&grid))
         while (portbar_work_group_task_queue_pop(&grid, &queue, items, &task))
@@ -266,9 +304,9 @@ kernel void keeps(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint
     PORTBAR_ENTER(grid);
     PORTBAR_TASK_QUEUE(queue, &grid, list);
     if (portbar_global_id(&grid) == 0u) {
-        const uint slot = portbar_task_queue_look(&grid, &queue);
+        const uint slot = look(&grid, queue);
         out[0] = slot;
-        for (uint k = 0u; k <= queue.mask; ++k)
+        for (uint k = 0u, last = last_slot(queue); k <= last; ++k)
             out[1] = portbar_task_queue_push(&grid, &queue, items, k) ? 1u : 0u;
     }
 }
@@ -307,5 +345,49 @@ kernel void explodes(PORTBAR_GRID_PARAM, global portbar_worklist *list, global u
 }
 """
 
+#: Rounds with no barrier but that between pushes and pops: groups that are late take part in the next one.
+_ROUNDS_ON: Final = """
+kernel void NAME(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint *items, global uint *seen, const uint rounds,
+                 const uint each)
+{
+    local uint task;
+    PORTBAR_ENTER(grid);
+    PORTBAR_TASK_QUEUE(queue, &grid, list);
+    uint mine = 0u;
+    for (uint r = 0u; r < rounds; ++r) {
+        if (portbar_global_id(&grid) == 0u)
+            for (uint k = 0u; k < each; ++k)
+                portbar_task_queue_push(&grid, &queue, items, r * each + k);
+        if (!portbar_device_barrier(&grid))
+            return;
+        POP
+    }
+}
+"""
+_NOTED: Final = "portbar_atomic_fetch_add_explicit(seen + NUMBER, 1u, memory_order_relaxed, memory_scope_device);"
+_POPS: Final = {
+    "rounds_of_groups": """while (portbar_work_group_task_queue_pop(&grid, &queue, items, &task))
+            if (get_local_id(0) == 0u)
+                """
+    + _NOTED.replace("NUMBER", "task"),
+    "rounds_of_leaders": """if (get_local_id(0) == 0u)
+            while (portbar_task_queue_pop(&grid, &queue, items, &mine))
+                """
+    + _NOTED.replace("NUMBER", "mine"),
+    "rounds_of_items": """for (uint got = PORTBAR_TASK_LATER; got != PORTBAR_TASKS_DONE;) {
+            got = portbar_task_queue_try_pop(&grid, &queue, items, &mine);
+            if (got == PORTBAR_TASK_TAKEN)
+                """
+    + _NOTED.replace("NUMBER", "mine")
+    + "\n        }",
+}
+#: Names of the kernels with rounds that nothing separates.
+ROUNDS_ON: Final = tuple(_POPS)
+
+PLACES: Final = _HEAD + "".join(
+    _RESERVES.replace("NAME", name).replace("RESERVE", way) for name, way in RESERVES.items()
+)
 SOURCE: Final = _HEAD + _VISIT + (_LEVELS + _FRONTIERS + _TASKS).replace("TREE", _TREE)
-FAULTS: Final = _HEAD + _MORE_TASKS
+FAULTS: Final = _HEAD + _MORE_TASKS.replace(
+    "ROUNDS_ON", "".join(_ROUNDS_ON.replace("NAME", name).replace("POP", pop) for name, pop in _POPS.items())
+)

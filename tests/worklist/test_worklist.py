@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import portbar
 from tests import support
 from tests.programs import LIMIT_S, amount, local_sizes, zeros
-from tests.worklist.kernels import LEVELS, TASKS
+from tests.worklist.kernels import LEVELS, RESERVES, ROUNDS_ON, TASKS
 
 pytestmark = pytest.mark.device
 
@@ -25,7 +26,7 @@ class Tree:
 
     def check(self):
         """Check that each vertex was met once, after its parent."""
-        assert (self.seen.get() == 1).all(), np.flatnonzero(self.seen.get() != 1)[:10]
+        assert np.flatnonzero(self.seen.get() != 1)[:10].tolist() == []
         assert not self.wrong.get().any()
 
 
@@ -119,10 +120,13 @@ def test_a_frontier_that_is_too_small_reports_the_size_needed(made, queue, swaps
         launch.wait()
     assert not isinstance(caught.value, portbar.BarrierTimeoutError)
     assert "kernel 'produce' on" in str(caught.value)
+    assert "A capacity that suffices is the number of elements that one phase can push" in str(caught.value)
     assert not beyond.get().any()
     # All leave: no list after that, and no barrier.
     assert (support.uints(queue, out)[: launch.num_groups * 5] == 1000).all()
-    with pytest.raises(portbar.Error, match=rf"{needed} elements were pushed to a frontier with room for 7"):
+    with pytest.raises(
+        portbar.Error, match=rf"{needed} elements were pushed .* room for 7\. .*later phases may need more"
+    ):
         frontier.get()
     # It stays unusable until it is set.
     with pytest.raises(portbar.Error, match="room for 7 elements"):
@@ -131,6 +135,92 @@ def test_a_frontier_that_is_too_small_reports_the_size_needed(made, queue, swaps
     assert sorted(frontier.get()) == [3, 4]
     kernel(queue, None, (5,), *frontier.args, out, np.uint32(0), np.uint32(1)).wait()
     assert len(frontier.get()) == 0
+
+
+def reserve(kernel, queue, frontier, wanted, steps, local, swaps=1):
+    """Launch reservations of the given sizes; return the launch, what each got, and what the swap said."""
+    count = len(wanted) // steps
+    got = support.filled(queue, len(wanted) + count, 7)
+    given = support.to_device(queue, wanted)
+    launch = kernel(
+        queue, None, (local,), *frontier.args, given, np.uint32(steps), got, np.uint32(swaps), num_groups=count // local
+    )
+    return launch, *np.split(support.uints(queue, got), [len(wanted)])
+
+
+def sizes_for(rng, capacity, count):
+    """Return numbers around those at which something ends, some of them so small that a few fit."""
+    edges = np.array([0, 1, 2, capacity // 2, capacity, capacity + 1, 2**31 - 1, 2**31, 2**32 - capacity, 2**32 - 1])
+    some_of_them = rng.choice(edges, count)
+    small = rng.integers(0, max(2, 2 * capacity // count), count)
+    return np.where(rng.random(count) < rng.choice([0.0, 0.3, 0.9]), some_of_them, small).astype(np.uint32)
+
+
+@pytest.mark.parametrize("way", RESERVES)
+def test_reservations_of_any_size_never_overlap(made, queue, way):
+    """Whatever they add up to: each place belongs to one, and what did not fit is reported."""
+    kernel, rng = made(f"reserves_{way}"), np.random.default_rng(list(RESERVES).index(way))
+    steps, local = 4, 4
+    groups = min(4, kernel.occupancy(queue, (local,)).groups)
+    for capacity in (1, 100, 2**20 + 3, 2**30) * amount(queue.device, 6, simulated=1, cut_short=2):
+        # Nothing is stored, so that the memory may be smaller than the frontier says.
+        frontier = portbar.Frontier(queue, 8)
+        words = frontier.words.get()
+        words[0] = capacity
+        frontier.words.set(words)
+        wanted = sizes_for(rng, capacity, groups * local * steps)
+        launch, got, said = reserve(kernel, queue, frontier, wanted, steps, local)
+        total = int(wanted.sum(dtype=np.uint64))
+        taken = sorted((int(first), int(n)) for first, n in zip(got, wanted, strict=True) if n and first != 2**32 - 1)
+        for (first, n), (then, _) in itertools.pairwise([*taken, (2 * capacity, 0)]):
+            assert capacity <= first
+            assert first + n <= then, (capacity, wanted, got)
+        if total <= capacity:
+            launch.wait()
+            assert len(taken) == np.count_nonzero(wanted)
+            assert (said == (total or 2**32 - 1)).all()
+            continue
+        with pytest.raises(portbar.Error, match=f"room for {capacity} elements needed room for at least") as caught:
+            launch.wait()
+        asked = int(str(caught.value).partition("at least ")[2].partition(".")[0])
+        assert asked == total if total < 2**31 else 2**31 <= asked <= total
+        assert (said == 2**32 - 1).all()
+
+
+@pytest.mark.parametrize("way", RESERVES)
+def test_launches_that_reserve_and_never_swap_do_not_wrap(made, queue, way):
+    kernel, local = made(f"reserves_{way}"), 2
+    groups = min(2, kernel.occupancy(queue, (local,)).groups)
+    frontier = portbar.Frontier(queue, 100)
+    ones = np.ones(groups * local, np.uint32)
+    for turn, size in enumerate((60, 2**30, 2**29, 2**31, 2**32 - 1, 2**30, 60)):
+        launch, got, _ = reserve(kernel, queue, frontier, ones * np.uint32(size), 1, local, swaps=0)
+        launch.wait()
+        # The first of all fits.
+        assert np.count_nonzero(got != 2**32 - 1) == (1 if turn == 0 else 0)
+    launch, got, said = reserve(kernel, queue, frontier, ones, 1, local)
+    with pytest.raises(portbar.Error, match="room for 100 elements needed room for at least 2147483648"):
+        launch.wait()
+    assert (got == 2**32 - 1).all()
+    assert (said == 2**32 - 1).all()
+
+
+def test_a_tail_near_its_end_stays_there(made, queue):
+    """As after two thousand million pushes onto a frontier that was full long before."""
+    frontier = portbar.Frontier(queue, 100)
+    for way in RESERVES:
+        kernel = made(f"reserves_{way}")
+        groups = min(2, kernel.occupancy(queue, (2,)).groups)
+        for before in (2**31 - 3, 2**31, 2**32 - 4):
+            words = frontier.words.get()
+            words[33] = before
+            frontier.words.set(words)
+            wanted = np.full(groups * 2 * 8, 3, np.uint32)
+            for _ in range(2):
+                launch, got, _ = reserve(kernel, queue, frontier, wanted, 8, 2, swaps=0)
+                launch.wait()
+                assert (got == 2**32 - 1).all()
+            assert before <= frontier.words.get()[33] <= max(before, 2**31 + 2 * int(wanted.sum()))
 
 
 def test_a_swap_that_a_group_never_comes_to_is_a_barrier_that_times_out(context, queue):
@@ -142,7 +232,7 @@ kernel void stay(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint 
     PORTBAR_FRONTIER(frontier, &grid, list);
     portbar_frontier_push(&frontier, items, 1u);
     bool more = false;
-    if (portbar_group_id(&grid) != 1u)
+    if (PORTBAR_UNIFORM(portbar_group_id(&grid) != 1u))
         more = portbar_device_frontier_swap(&grid, &frontier);
     out[portbar_global_id(&grid)] = more ? 1u : 2u + portbar_frontier_size(&frontier);
 }
@@ -164,6 +254,18 @@ kernel void stay(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint 
 # Task queues.
 
 
+def check_ended(tasks, base, count, items):
+    """Check that nothing waits, that each slot is free for its next ticket, and that tickets beyond the tasks are few."""
+    words = tasks.words.get()
+    pushed = words[32]
+    assert pushed == words[64] == words[96]
+    # A ticket that was drawn for no task counts as a finished one.
+    assert count <= (int(pushed) - int(base)) % 2**32 <= count + items
+    tickets = pushed + np.arange(tasks.capacity, dtype=np.uint32)
+    assert (words[128:][tickets % tasks.capacity] == tickets).all()
+    assert len(tasks.get()) == 0
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_each_task_is_done_once_after_the_one_that_pushed_it(made, queue, name):
     kernel, n = made(name), min(vertices_for(queue.device), 20_000)
@@ -177,11 +279,10 @@ def test_each_task_is_done_once_after_the_one_that_pushed_it(made, queue, name):
         for _ in range(3):
             tasks.set([0])
             tree = Tree(queue, n)
-            kernel(queue, None, (local,), *tasks.args, *tree.args).wait()
+            launch = kernel(queue, None, (local,), *tasks.args, *tree.args)
+            launch.wait()
             tree.check()
-            words = tasks.words.get()
-            assert words[32] == words[64] == words[96] == n
-            assert len(tasks.get()) == 0
+            check_ended(tasks, 0, n, launch.num_groups * local)
 
 
 @pytest.mark.parametrize("local", [1, 5])
@@ -204,11 +305,10 @@ def test_a_small_ring_of_slots_serves_many_tasks(made, queue, local):
         words[128:] += base
         tasks.words.set(words)
         sums = cl.array.zeros(queue, count, np.float32)
-        kernel(queue, None, (local,), *tasks.args, sums).wait()
+        launch = kernel(queue, None, (local,), *tasks.args, sums)
+        launch.wait()
         assert (sums.get() == 0.5 + 9 + np.arange(1, length + 1, dtype=np.float64).sum()).all()
-        words = tasks.words.get()
-        assert words[32] == words[64] == words[96] == np.uint32((int(base) + count * length) % 2**32)
-        assert len(tasks.get()) == 0
+        check_ended(tasks, base, count * length, launch.num_groups * local)
 
 
 @pytest.mark.parametrize("local", [1, 5])
@@ -221,6 +321,22 @@ def test_launches_in_a_row_need_no_clearing_by_the_host(made, queue, local):
         launch = kernel(queue, None, (local,), *tasks.args, sums, np.uint32(rounds))
         launch.wait()
         assert (sums.get() == launch.num_groups * np.arange(1, rounds + 1)).all()
+
+
+@pytest.mark.parametrize("name", ROUNDS_ON)
+def test_rounds_of_a_launch_need_no_barrier_after_the_last_task(made, queue, name):
+    """A group may push the next round while others still hold a ticket of the last, or come for one."""
+    kernel = made(name, spin_limit=LIMIT_S)
+    rounds, each = amount(queue.device, 400, simulated=3, cut_short=20), 3
+    for local, capacity in ((1, 64), (3, 4)):
+        tasks = portbar.TaskQueue(queue, capacity)
+        for _ in range(3):
+            tasks.set([])
+            seen = zeros(queue, rounds * each)
+            launch = kernel(queue, None, (local,), *tasks.args, seen, np.uint32(rounds), np.uint32(each))
+            launch.wait()
+            assert (seen.get() == 1).all(), np.flatnonzero(seen.get() != 1)[:10]
+            check_ended(tasks, 0, rounds * each, rounds * launch.num_groups * local)
 
 
 def test_an_empty_queue_ends_at_once(made, queue):
@@ -258,7 +374,7 @@ def test_a_task_that_never_finishes_is_an_error_within_the_limit_and_a_second(ma
         return (*tasks.args, out)
 
     launch = launched(kernel, 5, arguments, 2, 4)
-    told = r"waited for a task until the spin limit, .*: 3 were pushed, 2 are finished"
+    told = r"waited for a task until the spin limit, .*; unfinished tasks: 1\."
     in_time = support.within(LIMIT_S + 1, queue.device, launch.num_groups)
     with in_time, pytest.raises(portbar.BarrierTimeoutError, match=told) as caught:
         launch.wait()
@@ -305,7 +421,7 @@ def test_a_slot_that_is_reserved_and_never_written_is_an_error(made, queue, full
     groups = min(2, kernel.occupancy(queue, (5,)).groups)
     launch = kernel(queue, None, (5,), *tasks.args, out, num_groups=groups)
     # A group that waits for a later task may be the first to report.
-    told = r"until the spin limit(?: for slot 2 of a task queue with 8|, .*: 3 were pushed, 2 are finished)"
+    told = r"until the spin limit(?: for slot 2 of a task queue with 8|, .*; unfinished tasks: 1\.)"
     in_time = support.within(LIMIT_S + 1, queue.device, launch.num_groups)
     with in_time, pytest.raises(portbar.BarrierTimeoutError, match=told):
         launch.wait()
@@ -361,3 +477,28 @@ def test_lists_that_cannot_be(queue, kind):
     made.set([-3, 2**40])
     assert made.get().tolist() == [-3, 2**40]
     assert made.get().dtype == np.int64
+
+
+# Elements from the host.
+
+
+@pytest.mark.parametrize("kind", [portbar.Frontier, portbar.TaskQueue])
+def test_values_that_the_list_s_type_does_not_have_are_refused(queue, kind):
+    listed = kind(queue, 8)
+    listed.set([3, 2**32 - 1])
+    for values in ([2**32], [-1], [1.5], np.array([-1]), np.array([2**32 + 5]), np.array([1.5]), np.array([np.nan])):
+        with pytest.raises(portbar.LaunchError, match=f"{kind.__name__}: values cannot be made an array of uint32: "):
+            listed.set(values)
+    assert listed.get().tolist() == [3, 2**32 - 1]
+    listed.set(np.array([7.0, 8.0]))
+    assert listed.get().tolist() == [7, 8]
+
+
+@pytest.mark.parametrize("kind", [portbar.Frontier, portbar.TaskQueue])
+def test_members_of_elements_are_looked_at_one_by_one(queue, kind):
+    listed = kind(queue, 4, np.dtype([("vertex", np.uint16), ("length", np.float32)]))
+    listed.set([(65535, 0.1)])
+    assert listed.get()["length"] == np.float32(0.1)
+    for values in ([(65536, 0)], [(1, 1e300)], [(0.5, 1)]):
+        with pytest.raises(portbar.LaunchError, match="values cannot be made an array of"):
+            listed.set(values)

@@ -17,7 +17,7 @@ typedef struct __attribute__((aligned(8))) {
     __asm__ volatile("mbarrier.inval.shared.b64 [%0];" :: "l"(b) : "memory");
 </%def>
 <%def name="arrive(count, drops=False, completes=True)">\
-% if completes and count != "1u" and sm < 90:
+% if completes and count != "1u" and "mbarrier.arrive of many" not in instructions:
     /* Before sm_90 only one arrival may complete a phase. The token is that of the first arrival, which holds the
        pending count. */
     if (count == 1u)
@@ -60,7 +60,7 @@ ${look("test_wait", phase)}\
 </%def>
 <%def name="try_wait(phase, form)">\
     for (uint i = 0; i < polls; ++i) {
-% if sm >= 90:
+% if "mbarrier.try_wait" in instructions:
         /* Sleeps until the phase completes, or for as long as the hardware does. */
 ${look("try_wait", phase)}\
         if (complete != 0u)

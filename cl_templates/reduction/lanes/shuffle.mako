@@ -5,6 +5,7 @@
 <%namespace name="ptx" file="backend/ptx/lanes.mako"/>
 <%def name="head()"></%def>
 <%def name="slots()">\
+${defines("PORTBAR_PARTS", "PORTBAR_REDUCTION_SLOTS", "PORTBAR_PART_SLOTS")}
 /* Two areas with a value for each sub-group and one for all of them. Calls alternate between them: with a barrier in
    each call, no work-item lags by two calls. */
 #define PORTBAR_PARTS ((PORTBAR_REDUCTION_LOCAL_SIZE + PORTBAR_SUB_GROUP_SIZE - 1) / PORTBAR_SUB_GROUP_SIZE)
@@ -12,21 +13,27 @@
 #define PORTBAR_PART_SLOTS(kind, scratch) PORTBAR_AT(kind, scratch, ((scratch)->turn & 1u) * (PORTBAR_PARTS + 1))
 </%def>
 <%def name="helpers()">\
+${group()}
 /* Whether each warp has 32 lanes, as nearly always; and the last lane of the caller's. */
+${defines("portbar_whole_warps")}
 PORTBAR_COLLECTIVE bool portbar_whole_warps(void)
 {
     return portbar_reduction_size() % 32u == 0u;
 }
+${defines("portbar_last_lane")}
 PORTBAR_COLLECTIVE uint portbar_last_lane(void)
 {
     return min(portbar_reduction_size() - 1u - (portbar_reduction_id() & ~31u), 31u);
 }
+${end()}
 ${ptx.shuffles()}\
+${group()}
 /* Values of other types, a word at a time. */
 % for mode in ("up", "bfly", "idx"):
 % for kind, size in kinds:
 % if kind != "uint":
 <% words = -(-size // 4) %>\
+${defines(f"portbar_shuffle_{mode}", of=kind)}
 PORTBAR_COLLECTIVE ${kind} portbar_shuffle_${mode}(${kind} v, uint by)
 {
 % if kind in ("int", "float"):
@@ -49,6 +56,7 @@ PORTBAR_COLLECTIVE ${kind} portbar_shuffle_${mode}(${kind} v, uint by)
 % endif
 % endfor
 % endfor
+${end()}
 </%def>
 <%def name="broadcast(kind)">\
     const uint first = portbar_reduction_id() & 31u & ~(PORTBAR_SUB_GROUP_SIZE - 1u);
@@ -65,6 +73,7 @@ PORTBAR_COLLECTIVE ${kind} portbar_shuffle_${mode}(${kind} v, uint by)
 <%def name="warp_functions()">\
 % for form in forms:
 % if ("sub_group", "reduce", form.op) in wanted:
+${defines(f"portbar_warp_reduce_{form.op}", of=form.kind)}
 /* The values of each `lanes` lanes of a warp combined, in all of them. Caller: all lanes of the warp. */
 PORTBAR_COLLECTIVE ${form.kind} portbar_warp_reduce_${form.op}(${form.kind} x, uint lanes, bool whole)
 {

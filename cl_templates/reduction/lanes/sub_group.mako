@@ -14,9 +14,11 @@
     }
 %>
 <%def name="head()">\
+${defines()}
 #if !defined(__opencl_c_subgroups) && defined(cl_khr_subgroups)
 #pragma OPENCL EXTENSION cl_khr_subgroups : enable
 #endif
+${defines("PORTBAR_LANE_BARRIER")}
 #define PORTBAR_LANE_BARRIER() sub_group_barrier(CLK_LOCAL_MEM_FENCE)
 </%def>
 <%def name="ids()">\

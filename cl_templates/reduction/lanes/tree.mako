@@ -28,6 +28,7 @@
 %>
 <%def name="warp_functions()"></%def>
 <%def name="head()">\
+${defines("PORTBAR_LANE_BARRIER")}
 #define PORTBAR_LANE_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 </%def>
 <%def name="slots()">\
@@ -35,6 +36,7 @@
     all = "PORTBAR_REDUCTION_LOCAL_SIZE"
     packed = f"{all} / 8 + 1" if by_sub_groups else all if group_slots else "0"
 %>\
+${defines("PORTBAR_ALL_SLOT", "PORTBAR_OWN", "PORTBAR_OWN_PLACES", "PORTBAR_PART_SLOTS", "PORTBAR_REDUCTION_SLOTS")}
 /* Each work-item's own place, the same for all types; then packed values, of all work-items, or of all sub-groups
    where these leave one each (they have 8 work-items or more there). */
 #define PORTBAR_ALL_SLOT(kind, scratch) PORTBAR_AT(kind, scratch, 0)
@@ -48,6 +50,7 @@ ${functions(IDS)}\
 </%def>
 <%def name="functions(ids)">\
 % for name, value in ids.items():
+${defines(f"portbar_{name}")}
 PORTBAR_COLLECTIVE uint portbar_${name}(void)
 {
     return ${value};

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 from portbar.device.facts import DeviceFacts
-from portbar.device.quirks import intel, mesa, nvidia, oclgrind, pocl
+from portbar.device.quirks import apple, intel, mesa, nvidia, oclgrind, pocl
 from portbar.device.quirks.effects import *  # noqa: F403 (code asks for them as `quirks.NAME`)
 from portbar.device.quirks.effects import ANOTHER_RUNTIME
 from portbar.device.quirks.entry import Quirk
@@ -20,7 +20,10 @@ from portbar.device.quirks.entry import Quirk
 _UPDATE = "update the driver, or use another runtime"
 
 #: The table. `registered` adds to it for a while.
-QUIRKS: list[Quirk] = [*pocl.ENTRIES, *mesa.ENTRIES, *intel.ENTRIES, *nvidia.ENTRIES, *oclgrind.ENTRIES]
+QUIRKS: list[Quirk] = [
+    *(*pocl.ENTRIES, *mesa.ENTRIES, *intel.ENTRIES, *nvidia.ENTRIES, *oclgrind.ENTRIES),
+    *apple.ENTRIES,
+]
 
 
 @contextmanager
@@ -61,6 +64,11 @@ def has_effect(effect: str, facts: DeviceFacts) -> bool:
     return effect in effects_of(facts)
 
 
+def with_effect(effect: str, facts: DeviceFacts) -> Quirk | None:
+    """Return the first quirk of a device that has this effect on portbar."""
+    return next((quirk for quirk in _of_device(facts) if quirk.effect == effect), None)
+
+
 def loop_limit(facts: DeviceFacts, measured: int | None) -> int | None:
     """Return the iterations after which a device ends loops: the smaller of the measured limit and the table's."""
     known = [quirk.loop_limit for quirk in _of_device(facts) if quirk.loop_limit]
@@ -81,24 +89,33 @@ def only_another_runtime() -> frozenset[str]:
     return frozenset(quirk.workaround for quirk in QUIRKS if quirk.effect == ANOTHER_RUNTIME)
 
 
+def explanation(facts: DeviceFacts, log: str) -> Quirk | None:
+    """Return the fault that a log shows, or None if the table has none."""
+    return next((one for one in matching(facts, log) if one.symptom and re.search(one.symptom, log)), None)
+
+
 def remedy(facts: DeviceFacts, log: str) -> str:
     """Return the workaround for the fault that a log shows, or an empty string if the table has none."""
-    for quirk in matching(facts, log):
-        if quirk.symptom and re.search(quirk.symptom, log):
-            return quirk.workaround
-    return ""
+    known = explanation(facts, log)
+    return known.workaround if known is not None else ""
 
 
 def markdown() -> str:
     """Return the table as Markdown for the documentation, one section per entry."""
     parts = []
     for quirk in QUIRKS:
-        parts += [f"## {quirk.name}\n\n{_sentence(quirk.fault)}\n", f"Seen\n: {_sentence(quirk.seen)}\n"]
-        parts.append(f"Workaround\n: {_sentence(quirk.workaround)}\n")
+        parts += [f"## {quirk.name}\n\n{_sentence(quirk.fault)}\n", f"- **Seen.** {_sentence(quirk.seen)}"]
+        parts.append(f"- **Workaround.** {_sentence(quirk.workaround)}")
         if quirk.everywhere:
-            parts.append("Applied\n: On every device, because it costs nothing.\n")
-        parts.append(f"Gone when this fails\n: `{quirk.retire}`\n")
+            parts.append("- **Applied.** On every device, because it costs nothing.")
+        parts[-1] += "\n"
     return "\n".join(parts)
+
+
+def tests_markdown() -> str:
+    """Return for maintainers, as Markdown, the command of each entry that fails where its fault is gone."""
+    rows = [f"| {quirk.name} | `{quirk.retire.replace('|', chr(92) + '|')}` |" for quirk in QUIRKS]
+    return "\n".join(["| entry | gone when this fails |", "| --- | --- |", *rows, ""])
 
 
 def _sentence(text: str) -> str:

@@ -1,5 +1,7 @@
-"""Print the table as docs/quirks.md shows it."""
+"""Print the table as docs/quirks.md shows it, or with `--tests` the commands that docs/verification.md lists."""
 
-from portbar.device.quirks import markdown
+import sys
 
-print(markdown(), end="")
+from portbar.device.quirks import markdown, tests_markdown
+
+print(tests_markdown() if "--tests" in sys.argv[1:] else markdown(), end="")

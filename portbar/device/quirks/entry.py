@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from portbar.device import child
-from portbar.device.addresses import DeviceAddress
-from portbar.device.child import ChildResult, Status
 from portbar.device.facts import DeviceFacts
+
+if TYPE_CHECKING:  # every program asks the table, and few run its programs
+    from portbar.device.addresses import DeviceAddress
+    from portbar.device.child import ChildResult, Status
 
 #: Whether a program's result shows the fault; the second argument is the entry's symptom.
 Shows: TypeAlias = "Callable[[ChildResult, str], bool]"
@@ -117,6 +118,8 @@ KERNELS_TASK: Final = "portbar.device.quirks.entry:kernels_task"
 
 def run(quirk: Quirk, address: DeviceAddress) -> ChildResult:
     """Run the program that shows a fault; `Quirk.shown_by` says whether the result shows it."""
+    from portbar.device import child  # noqa: PLC0415 (as above)
+
     return child.run_task(
         quirk.task or KERNELS_TASK,
         {"address": address.to_json(), "kernels": [asdict(kernel) for kernel in quirk.kernels]},
@@ -130,6 +133,9 @@ def kernels_task(payload: dict[str, Any]) -> list[int]:
     """Build and run kernels: the child's side of `run`. Return the buffer of the last one; report those of the others."""
     import numpy as np  # noqa: PLC0415 (only the child computes)
     import pyopencl as cl  # noqa: PLC0415 (the same)
+
+    from portbar.device import child  # noqa: PLC0415 (as above)
+    from portbar.device.addresses import DeviceAddress  # noqa: PLC0415 (as above)
 
     # Kept by name: Intel's runtime was seen to lose a context that only its queue refers to.
     context = cl.Context([DeviceAddress.from_json(payload["address"]).resolve()])

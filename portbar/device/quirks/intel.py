@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
-from portbar.device.child import ChildResult
 from portbar.device.quirks import effects
 from portbar.device.quirks.entry import ABORTS, FAILS, Kernel, Quirk, ends, returns
+
+if TYPE_CHECKING:  # every program asks the table, and few run its programs
+    from portbar.device.child import ChildResult
 
 
 def _hangs_at_the_bound(result: ChildResult, _symptom: str) -> bool:
@@ -65,6 +68,28 @@ kernel void meets(global uint *out)
 }
 """
 
+_THREES = """
+kernel void sums(global const char3 *x, global char3 *to, const uint n, const uint groups, global char3 *found)
+{
+    const uint id = (uint)get_local_id(0);
+    char3 a = (char3)(0), b = a;
+    for (uint e = 0; e + 2u <= n; e += 2u) {
+        a += x[e + id];
+        b += x[e + id + 1u];
+    }
+    char3 own = a + b;
+    if (groups == 1u) {
+        to[0] = own;
+        return;
+    }
+    found[0] = own;
+    own = (char3)(0);
+    for (uint k = 0; k < groups; ++k)
+        own += found[k];
+    to[0] = own;
+}
+"""
+
 _quirk = partial(
     Quirk, where=lambda facts: facts.platform_name.startswith("Intel") and "CPU" in facts.type, platform="Intel"
 )
@@ -107,6 +132,21 @@ ENTRIES = (
         ),
         controls=1,
         shows=returns(lambda out: out[1] == 0 and out[4] == 7),
+    ),
+    _quirk(
+        name="intel-local-pointers",
+        effect=effects.LOCAL_POINTERS_LOST,
+        fault=(
+            "a pointer to local memory that a private structure keeps across barriers leads elsewhere after a branch, to "
+            "one place in all work-groups"
+        ),
+        seen=(
+            "Intel CPU runtime 2026.22.10, groups of 1, after a wait for an atomic in one of two branches, in a kernel with "
+            "eight barriers, 2026-11"
+        ),
+        workaround="read such a pointer back from a private volatile variable, once; portbar does so with its own",
+        task="tests.device.quirk_programs:lost_pointers",
+        shows=returns(lambda out: out == [0, 0]),
     ),
     _quirk(
         name="intel-local-atomics",
@@ -171,6 +211,37 @@ ENTRIES = (
         task="tests.device.quirk_programs:split",
         shows=returns(lambda met: met["two"] < met["one"] - 5),
         limit=60,
+    ),
+    _quirk(
+        name="intel-dropped-queues",
+        effect=effects.QUEUES_LEFT_HANG,
+        fault=(
+            "an out-of-order queue whose last reference goes while its commands run stops the runtime: a thread of its own "
+            "destroys the queue, and waits for itself; later waits in any queue never end"
+        ),
+        seen="Intel CPU runtime 2026.22.10, 2 threads, within the first ten of such queues, 2026-11",
+        workaround=(
+            "call finish() before you drop an out-of-order queue; portbar keeps those that it was given until their commands "
+            "have ended"
+        ),
+        task="tests.device.quirk_programs:drops_queues",
+        shows=ends("timeout"),
+        limit=15,
+    ),
+    _quirk(
+        name="intel-vectors-of-three",
+        effect=effects.THREES_ENDLESS,
+        everywhere=True,
+        fault="the compiler does not end on two sums of char3 or uchar3 in a loop, which another loop follows",
+        seen="Intel CPU runtime 2026.22.10, also with & and ^, 2026-11",
+        workaround=(
+            "use vectors of four; portbar.reduce adds up whole loads of such vectors, which is also faster; isolate_build=True "
+            "of portbar.Program ends the compiler after a limit of time"
+        ),
+        kernels=(Kernel(_THREES.replace("char3", "char4")), Kernel(_THREES)),
+        controls=1,
+        shows=ends("timeout"),
+        limit=15,
     ),
     _quirk(
         name="intel-values-across-barriers",

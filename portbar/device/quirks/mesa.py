@@ -6,14 +6,20 @@ import os
 import re
 from functools import partial
 
-from portbar.device.facts import DeviceFacts
+from portbar.device.facts import DeviceFacts, host_architecture
 from portbar.device.quirks import effects
-from portbar.device.quirks.entry import ABORTS, UNDERSTATES, Kernel, Quirk, returns
+from portbar.device.quirks.entry import ABORTS, CRASHES, LINE_70, LINE_UNKNOWN, UNDERSTATES, Kernel, Quirk, returns
 
 
 def _llvmpipe(facts: DeviceFacts) -> int | None:
     match = re.match(r"(\d+)\.", facts.driver_version)
     return int(match[1]) if match and facts.name.startswith("llvmpipe") else None
+
+
+def _rusticl(facts: DeviceFacts) -> int:
+    """Return the major version of Mesa under rusticl, 0 for another platform."""
+    match = re.match(r"(\d+)\.", facts.driver_version)
+    return int(match[1]) if match and facts.platform_name == "rusticl" else 0
 
 
 def _before_25(facts: DeviceFacts) -> bool:
@@ -90,12 +96,65 @@ kernel void chosen(global uint *out, const uint n)
 """
 
 
+_PAIRS = """
+typedef struct { FIRST first; uint count; } pair;
+static pair both(pair a, pair b)
+{
+    pair made;
+    made.first = a.first + b.first;
+    made.count = a.count + b.count;
+    return made;
+}
+kernel void pairs(global uint *out, const uint n)
+{
+    pair sum;
+    sum.first = 0;
+    sum.count = 0u;
+    for (uint i = 0; i < n; ++i) {
+        pair mine;
+        mine.first = 0;
+        mine.count = 0u;
+        for (uint j = 0; j < n; ++j)
+            mine.count += 1u;
+        sum = both(sum, mine);
+    }
+    out[0] = sum.count + (uint)sum.first;
+}
+"""
+
+_ASSEMBLY = """
+kernel void assembles(global uint *out)
+{
+    __asm__ volatile("" : : : "memory");
+    out[0] = 1u;
+}
+"""
+
+_SHARED = """
+__attribute__((noinline)) static uint tripled(uint value)
+{
+    return 3u * value + 1u;
+}
+kernel void first(global uint *out)
+{
+    out[0] = tripled(out[1]);
+}
+kernel void second(global uint *out)
+{
+    out[0] = tripled(out[1]) + 1u;
+}
+"""
+
+_SEVEN = "kernel void seven(global uint *out) { out[0] = SEVEN; }"
+
+
 _quirk = partial(Quirk, where=_before_25, platform="rusticl")
 
 ENTRIES = (
     Quirk(
         name="rusticl-not-enabled",
         where=lambda facts: facts.platform_name == "rusticl" and not os.environ.get("RUSTICL_ENABLE"),
+        effect=effects.SWITCHED_OFF,
         symptom=effects.NO_DEVICES,
         needs_symptom=True,
         fault="rusticl lists no devices unless RUSTICL_ENABLE names their drivers",
@@ -115,6 +174,39 @@ ENTRIES = (
         task="tests.device.quirk_programs_host:clover_without_devices",
     ),
     _quirk(
+        name="rusticl-inline-assembly",
+        where=lambda facts: _rusticl(facts) > 0,
+        effect=effects.NO_ASSEMBLY,
+        fault="the process ends while it compiles inline assembly, even an empty one",
+        seen="Mesa 22.3.6 (Debian 12) and 26.2.6 (Debian sid), rusticl on llvmpipe, 2026-11",
+        workaround="use no inline assembly; portbar does not try it there either",
+        kernels=(Kernel(_ASSEMBLY, words=1),),
+        shows=CRASHES,
+    ),
+    _quirk(
+        name="rusticl-ignored-lines",
+        where=lambda facts: _rusticl(facts) >= 26,
+        effect=effects.LINES_IGNORED,
+        fault="compiler messages ignore #line: they count the lines of the text and call it input.cl",
+        seen="Mesa 26.2.6 (Debian sid, LLVM 22.1.8), 2026-11; 22.3.6 (LLVM 15) follows #line",
+        workaround="portbar translates the locations in its errors and warnings",
+        kernels=(LINE_70,),
+        shows=LINE_UNKNOWN,
+    ),
+    _quirk(
+        name="rusticl-shared-functions",
+        where=lambda facts: _rusticl(facts) == 25 and host_architecture() == "riscv64",
+        effect=effects.CALLS_SHARED,
+        fault="the process ends at a function that two kernels call and that is not inlined",
+        seen="Mesa 25.0.7 on riscv64, 2026-11; not on x86-64 (22.3.6 and 26.2.6)",
+        workaround=(
+            "declare such functions __attribute__((always_inline)); portbar.Program does so for its own and yours, unless "
+            "files other than portbar's headers contain them"
+        ),
+        kernels=(Kernel(_SHARED, words=2),),
+        shows=CRASHES,
+    ),
+    _quirk(
         name="llvmpipe-loop-limit",
         loop_limit=65_535,
         fault="loops end silently after 65535 iterations in the whole kernel, so a spinning barrier lets work-groups pass",
@@ -125,14 +217,37 @@ ENTRIES = (
     ),
     _quirk(
         name="llvmpipe-empty-lanes",
+        effect=effects.ITEMS_BEYOND,
         fault=(
             "in work-groups whose size is not a multiple of 8, lanes beyond the last work-item read zeros and take part in "
-            "loop conditions: a loop that waits for another value uses up all iterations of the kernel"
+            "loop conditions: a loop that waits for another value uses up all iterations of the kernel, and where it has a "
+            "barrier, the last work-items of a group of more than 8 stop there"
         ),
         seen="Mesa 22.3.6 (rusticl on llvmpipe), a loop over a word of local memory in groups of 1 and 7, 2026-11",
-        workaround="portbar's own loops end when they read zero; do the same, or use local sizes that are multiples of 8",
+        workaround=(
+            "return at the begin of a kernel where get_local_id() of a dimension is not below get_local_size(); portbar does "
+            "so in PORTBAR_ENTER and PORTBAR_REDUCTION_SCRATCH. Or use local sizes that are multiples of 8"
+        ),
         kernels=(Kernel(_SHELVES, words=1, local_bytes=64, arguments=(2, 100_000)),),
         shows=returns(lambda out: out == [1]),
+    ),
+    _quirk(
+        name="rusticl-foreign-binary",
+        effect=effects.FOREIGN_BINARIES_CRASH,
+        everywhere=True,
+        fault="the process ends at clCreateProgramWithBinary where the binary is damaged or another driver's",
+        seen="Mesa 22.3.6 (Debian 12), rusticl on llvmpipe, 2026-11",
+        workaround="pass only binaries that the same driver has made; portbar keeps the hash of each",
+        task="tests.device.quirk_programs:foreign_binary",
+        shows=CRASHES,
+    ),
+    _quirk(
+        name="rusticl-spaces-in-options",
+        fault='the process ends at a build option with a macro that has a space in quotes, such as `-DSEVEN="3u + 4u"`',
+        seen="Mesa 22.3.6 (Debian 12), rusticl on llvmpipe, 2026-11",
+        workaround="write such macros into the source",
+        kernels=(Kernel(_SEVEN, words=1, options=('-DSEVEN="3u + 4u"',)),),
+        shows=CRASHES,
     ),
     _quirk(
         name="llvmpipe-time-stamps",
@@ -197,6 +312,19 @@ ENTRIES = (
         shows=returns(lambda out: out[:8] == [0] * 8),
     ),
     _quirk(
+        name="llvmpipe-byte-structures",
+        effect=effects.BYTES_FIRST_LOSE_OTHERS,
+        fault="a structure that begins with a `char` or `uchar` loses its other members where a function returns it",
+        seen="Mesa 22.3.6 (rusticl on llvmpipe), pairs summed in two loops, right with short and with the char second, 2026-11",
+        workaround="put a wider member first; portbar refuses a reduction loop whose first field of several has 8 bits",
+        kernels=(
+            Kernel(_PAIRS.replace("FIRST", "short"), words=1, arguments=(3,)),
+            Kernel(_PAIRS.replace("FIRST", "char"), words=1, arguments=(3,)),
+        ),
+        controls=1,
+        shows=returns(lambda out: out[0] == 0),
+    ),
+    _quirk(
         name="llvmpipe-long-bodies",
         effect=effects.LONG_BODIES_SLOW,
         fault="the time to compile the body of a loop grows with the square of its length: minutes for thousands of statements",
@@ -205,6 +333,7 @@ ENTRIES = (
         task="tests.device.quirk_programs:long_bodies",
         # Eight times as long takes eight times the time where it grows with the length.
         shows=returns(lambda seconds: seconds[1] > 16 * seconds[0]),
+        limit=120,
         environment={"MESA_SHADER_CACHE_DISABLE": "true"},
     ),
 )

@@ -130,7 +130,10 @@ ENTRIES = (
         everywhere=True,
         fault="__builtin_constant_p in a diagnose_if condition is false for constant arguments, as in clang before version 9",
         seen="driver 580.159.04, H200, 2026-11",
-        workaround="use enable_if with a comparison of the argument with itself; portbar/atomics.h does so",
+        workaround=(
+            "use enable_if with a comparison of the argument with itself, in functions that take no values beside it: where "
+            "one has a && or ||, no such condition is evaluated; portbar/atomics.h does so"
+        ),
         kernels=(Kernel(_CONSTANT, words=3),),
         shows=FAILS,
     ),

@@ -114,7 +114,7 @@ ENTRIES = (
         everywhere=True,
         fault="`as_uchar4(a && b) & (uchar4)1` is 255 where both are true: the mask is dropped",
         seen="Oclgrind 21.10, Debian 12, 2026-11",
-        workaround="combine logical values of 8 bits one by one, or use select(); portbar.reduce uses no vectors here",
+        workaround="combine logical values one by one, or use select(); portbar.reduce and portbar.scan use no vectors here",
         kernels=(Kernel(_TRUTH, words=8),),
         shows=returns(lambda out: out[0] == 0xFFFFFFFF),
     ),

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from portbar.device.child import ChildResult
 from portbar.device.facts import DeviceFacts
 from portbar.device.quirks import effects
 from portbar.device.quirks.entry import ABORTS, CRASHES, FAILS, Kernel, Quirk, ends, returns
+
+if TYPE_CHECKING:  # every program asks the table, and few run its programs
+    from portbar.device.child import ChildResult
 
 
 def _major(facts: DeviceFacts) -> int:
@@ -52,6 +56,11 @@ def _passes_wide_vectors_otherwise(facts: DeviceFacts) -> bool:
         return "avx512f" in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
     except OSError:
         return False
+
+
+def _links_by_a_program(facts: DeviceFacts) -> bool:
+    """Whether PoCL makes a library of each kernel for a processor of a Linux machine, which takes a linker from PATH."""
+    return _major(facts) >= 3 and "CPU" in facts.type and sys.platform == "linux"
 
 
 def _cache() -> Path:
@@ -325,6 +334,27 @@ ENTRIES = (
         workaround='install another CPU runtime: `pip install "portbar[cpu]"`, or Debian\'s pocl-opencl-icd',
         task="tests.device.quirk_programs_host:unknown_cpu",
     ),
+    _quirk(
+        name="pocl-without-linker",
+        where=_links_by_a_program,
+        effect=effects.LINKER_NEEDED,
+        symptom=r"Executable .\S+ doesn't exist|cannot find -l\w+(?:: No such file|\s)",
+        fault=(
+            "PoCL links each kernel with the program `ld`, GCC's library and the C library, and ends the process where one of "
+            "them is missing"
+        ),
+        seen=(
+            "PoCL 3.0-rc2, 3.1 and 6.0 without `ld`, PoCL 3.0-rc2 with binutils only, on Debian 12; Debian's packages of PoCL "
+            "depend on all three, 2026-11"
+        ),
+        workaround=(
+            "install them, on Debian and Ubuntu with `apt-get install gcc libc6-dev`, and let `portbar doctor` check the "
+            "device again; without `ld`, portbar compiles for it only after such a check found that it works"
+        ),
+        kernels=(Kernel("kernel void k(global uint *out) { out[0] = 1u; }", words=1),),
+        shows=ABORTS,
+        environment={"PATH": os.devnull},
+    ),
     Quirk(
         name="pocl-unwritable-cache",
         where=lambda facts: _major(facts) > 0 and not _can_write(_cache()),
@@ -469,7 +499,7 @@ ENTRIES = (
             "`if (get_global_id(0) == 0) { if (x[0]) atomic_inc(a); else atomic_inc(b); }` as the last statement, 2026-11"
         ),
         workaround=(
-            "portbar.Program adds barriers to the kernels that it compiles. With exported headers, or kernels made by macros, "
+            "portbar.Program brings the kernels that it compiles into a form with barriers on all edges. With exported headers "
             "end each kernel, each branch that holds a barrier, and the other branches beside it, with "
             "barrier(CLK_LOCAL_MEM_FENCE), and after a barrier jump to the kernel's last one instead of returning"
         ),
@@ -580,6 +610,17 @@ ENTRIES = (
         platform="PoCL 3.0",
         kernels=(Kernel(_WIDE_VECTORS, words=32),),
         shows=returns(lambda out: out[:24] == [*range(1, 17), *range(1, 9)] and out[24:] != [*range(9, 17)]),
+    ),
+    _quirk(
+        name="pocl-parents-listed",
+        where=_release(3),
+        effect=effects.PARENTS_LISTED,
+        everywhere=True,
+        fault="a context that was made of a sub-device lists the device that it is a part of in its place",
+        seen="PoCL 3.0-rc2 and 3.1 (Debian 12), one compute unit of two, 2026-11",
+        workaround="portbar builds for the queue's device; for plain OpenCL, remember the sub-device, or ask the queue",
+        task="tests.device.quirk_programs:listed_in_place_of_a_part",
+        shows=returns(lambda listed: listed == {"part": False, "parent": True}),
     ),
     _quirk(
         name="pocl-arguments-unchecked",

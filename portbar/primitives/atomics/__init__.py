@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar.device import quirks
 from portbar.primitives import layout
-from portbar.primitives.atomics.variant import VARIANTS
-from portbar.primitives.backend import yield_piece
+from portbar.primitives.atomics.declared import DECLARED
 from portbar.primitives.pieces import Header, Piece
 
 if TYPE_CHECKING:  # a package that it is made of imports this module
@@ -35,46 +34,38 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "or": ("or", "release"),
     "exchange": ("exchange", "acq_rel"),
     "compare_exchange": ("compare_exchange", "acq_rel"),
+    "compare_exchange_relaxed": ("compare_exchange", "relaxed"),
 }
 
 
 def word_pieces(strategy: Strategy) -> list[Piece]:
     """The defs of the words that `word_context` names, with what they need."""
-    variant = VARIANTS[strategy.atomics.value]
-    return [*((variant.template, name) for name in variant.before_words), ("atomics/words.mako", "words")]
+    return [*strategy.backend.words, ("atomics/words.mako", "words")]
 
 
 def word_context(strategy: Strategy, words: Iterable[str] = WORDS) -> dict[str, Any]:
     """The names that the defs of `word_pieces` may use, for some of `WORDS`."""
     return {
-        "backend": VARIANTS[strategy.atomics.value].template,
+        "backend": strategy.backend.template,
         "one_way_fences": strategy.capabilities.one_way_fences,
         "atomic_words": {name: WORDS[name] for name in words},
     }
 
 
-def rolled(strategy: Strategy) -> Callable[[str], str]:
-    """How a number of polls is written: where loops must stay rolled, so that the compiler does not know it."""
-    return "PORTBAR_ROLLED_POLLS({})".format if strategy.capabilities.rolled_polls else str
-
-
 def _pieces(strategy: Strategy) -> list[Piece]:
-    common = "atomics/common.mako"
-    yields: list[Piece] = [yield_piece(strategy.capabilities.yield_by)] if strategy.capabilities.asm_anywhere else []
-    pauses = strategy.capabilities.asm_anywhere and strategy.capabilities.pause == "x86_pause"
+    common, backend = "atomics/common.mako", strategy.backend
     return [
-        *yields,
+        *([backend.yields] if backend.pauses_anywhere else []),
         *((common, name) for name in ("names", "rules", "helpers")),
-        ("backend/x86.mako" if pauses else common, "lost_race"),
+        backend.lost_race,
         ("atomics/raw.mako", "raw_operations"),
-        *VARIANTS[strategy.atomics.value].more_pieces(strategy),
+        *backend.more_pieces,
         *((common, name) for name in ("operations", "refusals", "short_forms")),
     ]
 
 
 def _context(strategy: Strategy) -> dict[str, Any]:
-    table = strategy.capabilities.atomics_table
-    variant = VARIANTS[strategy.atomics.value]
+    table, backend = strategy.capabilities.atomics_table, strategy.backend
     return {
         **word_context(strategy),
         "types_offered": table.offered(),
@@ -87,22 +78,28 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "native_add": sorted(table.native_add),
         "floats": dict(bits for name, bits in _INFINITIES.items() if name in table.types),
         "fences_are_barriers": strategy.has(quirks.FENCES_ARE_BARRIERS),
-        "loops_fenced": variant.loops_fenced,
-        "loads_write": variant.loads_write,
+        "loops_fenced": backend.loops_fenced,
+        "loads_write": backend.loads_write,
         "small_word": "portbar_raw",
-        "yields": strategy.capabilities.asm_anywhere,
-        "small_access": variant.by_ptx,
-        "wraps": variant.by_ptx,
-        "acquire_polls": strategy.capabilities.acquire_polls,
-        "rolled_polls": strategy.capabilities.rolled_polls,
+        "yields": backend.pauses_anywhere,
+        "small_access": backend.small_access,
+        "wraps": backend.wraps,
+        "acquire_polls": backend.acquire_polls,
+        "rolled_polls": backend.units.unrolls_polls,
         "volatile_polls": strategy.capabilities.volatile_polls,
-        "rolled": rolled(strategy),
+        "rolled": backend.rolled,
         "wait_polls": strategy.capabilities.wait_polls,
         "wait_fault": layout.FAULTS["wait"],
-        **variant.context(strategy),
+        **backend.context,
     }
 
 
 HEADER: Final = Header(
-    "atomics", "Atomics whose memory order and scope hold on every device.", _pieces, _context, is_local=True
+    "atomics",
+    "Atomics whose memory order and scope hold on every device.",
+    _pieces,
+    _context,
+    is_local=True,
+    page="atomics.md",
+    declared=DECLARED,
 )

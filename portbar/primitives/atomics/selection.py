@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from portbar.backends.backend import BACKENDS, REFUTED
+from portbar.backends.selection import backend_of
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from portbar.errors import UnsupportedFeatureError
-from portbar.primitives.atomics.table import ALWAYS, TYPES, AtomicsTable, lacks_svm
-from portbar.primitives.atomics.variant import REFUTED, VARIANTS
+from portbar.primitives.atomics_table import ALWAYS, TYPES, AtomicsTable, lacks_svm
 from portbar.primitives.strategy import Choice
 
 #: Float type -> address space -> the compile probe of a native addition.
@@ -21,18 +22,18 @@ NATIVE_ADD_PROBES: Final = {
 def select(facts: DeviceFacts, findings: Findings | None, wanted: str | None, ordering: str) -> tuple[Choice, str]:
     """The atomics strategy, and why it orders memory within a work-group only; empty where it does throughout the device."""
     if wanted is not None:
-        allowed, reason = VARIANTS[wanted].judge(facts, findings)
+        allowed, reason = BACKENDS[wanted].judge(facts, findings)
         if not allowed:
             raise UnsupportedFeatureError(f"{facts.name}: atomics strategy {wanted} was requested, but {reason}")
         return Choice(wanted, f"requested; {reason}"), ""
     refused: list[str] = []
-    for name, variant in VARIANTS.items():
+    for name, variant in BACKENDS.items():
         allowed, reason = variant.judge(facts, findings)
         if allowed:
             refuted = [why for why in refused if REFUTED in why]
             return Choice(name, "; ".join([reason, *refuted])), ""
         refused.append(f"{name}: {reason}")
-    for name, variant in VARIANTS.items():
+    for name, variant in BACKENDS.items():
         broken = findings is not None and findings.litmus.get(name, "").startswith("fail")
         if ordering == "work_group" and variant.within_groups and not broken and not variant.lack(facts, findings):
             # Relaxed atomics hold at every scope, and its fences within a work-group.
@@ -51,7 +52,7 @@ def atomics_table(facts: DeviceFacts, findings: Findings | None, atomics: str, *
 
     `ordering` says why memory is ordered within a work-group only; empty where it is ordered throughout the device.
     """
-    variant = VARIANTS[atomics]
+    variant = backend_of(atomics, facts, findings)
     builds = findings.builds if findings is not None else {}
 
     def has(probe: str, *, reported: bool | None) -> bool:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from portbar.device import quirks
-from portbar.primitives import backend, fault, layout
+from portbar.backends.selection import CLOCKS
+from portbar.primitives import fault, layout
 from portbar.primitives.atomics import word_context, word_pieces
-from portbar.primitives.atomics.variant import VARIANTS
+from portbar.primitives.device_barrier.declared import DECLARED
 from portbar.primitives.fault import Fault
 from portbar.primitives.grid import BARRIERS, DISCOVERIES, BarrierAlgorithm
-from portbar.primitives.pieces import Header, Piece
+from portbar.primitives.pieces import Area, Header, Local, Piece
 from portbar.primitives.strategy import Strategy
-from portbar.primitives.tracing import CLOCKS
 from portbar.rendering.templates import fragment, has_def
 
 #: The device barrier in two halves, whatever the algorithm.
 _SPLIT_PIECES: Final = ("token_type", "arrive", "wait", "split_missing", "test_goes_on", "test_wait")
 
 #: Votes that travel with the arrivals, whatever the algorithm.
-_VOTE_PIECES: Final = ("meet_votes", "count", "any", "sum", "all")
+_VOTE_PIECES: Final = ("meet_votes", "count", "any", "sum", "sum_within", "all")
 
 #: The preparation of the hidden state before a launch's first barrier, besides the discovery.
 _STATE_PIECES: Final = (
@@ -66,6 +65,7 @@ FAULTS: Final = (
             f"work-groups had arrived. {_CAUSES}"
         ),
         arrived="work-groups that had arrived",
+        counts_arrivals=True,
     ),
     Fault(
         "LOST",
@@ -107,17 +107,17 @@ def _algorithm(strategy: Strategy) -> BarrierAlgorithm:
 
 def _counts_in_slots(strategy: Strategy) -> bool:
     """Whether barriers, or their split form at least, count in slots that are placed: always where registers keep the count."""
-    return backend.defines(strategy, "local_pointer") or _algorithm(strategy).slots(strategy) > 1
+    return strategy.backend.defines("local_pointer") or _algorithm(strategy).slots(strategy) > 1
 
 
 def _places(strategy: Strategy) -> bool:
     """Whether the best slots are measured."""
-    return _counts_in_slots(strategy) and bool(strategy.tuning.placing) and backend.defines(strategy, "clock")
+    return _counts_in_slots(strategy) and bool(strategy.tuning.placing) and strategy.backend.defines("clock")
 
 
 def _holds(strategy: Strategy) -> bool:
     """Whether a wait begins with some cycles without polls."""
-    return _counts_in_slots(strategy) and bool(strategy.tuning.hold) and backend.defines(strategy, "clock")
+    return _counts_in_slots(strategy) and bool(strategy.tuning.hold) and strategy.backend.defines("clock")
 
 
 def _counting(strategy: Strategy, name: str) -> Piece:
@@ -133,7 +133,7 @@ def _counts_in_one(strategy: Strategy) -> bool:
 
 def _votes_in_one_word(strategy: Strategy) -> bool:
     """Whether arrivals and votes are counted by one addition: where there are 64-bit atomics whose loads only read."""
-    writes = VARIANTS[strategy.atomics.value].loads_write or strategy.capabilities.volatile_polls
+    writes = strategy.backend.loads_write or strategy.capabilities.volatile_polls
     return "ulong" in strategy.capabilities.atomics_table.types and not writes
 
 
@@ -143,14 +143,14 @@ def _votes_in_two(strategy: Strategy) -> bool:
         _votes_in_one_word(strategy)
         and _algorithm(strategy).slots(strategy) > 1
         and has_def(_algorithm(strategy).counters, "votes")
-        and backend.defines(strategy, "votes_add_twice")
+        and strategy.backend.defines("votes_add_twice")
     )
 
 
 def _vote_pieces(strategy: Strategy) -> list[Piece]:
-    pieces: list[Piece] = [*backend.pieces(strategy, "barrier_count"), ("device_barrier/vote.mako", "local_words")]
+    pieces: list[Piece] = [*strategy.backend.pieces("barrier_count"), ("device_barrier/vote.mako", "local_words")]
     if _votes_in_two(strategy):
-        pieces += backend.pieces(strategy, "votes_add_twice")
+        pieces += strategy.backend.pieces("votes_add_twice")
         pieces += [(_algorithm(strategy).counters, "votes"), ("device_barrier/vote.mako", "acquire_votes")]
     return [*pieces, *(("device_barrier/vote.mako", name) for name in ("wait_votes", *_VOTE_PIECES))]
 
@@ -174,42 +174,44 @@ def _vote_context(strategy: Strategy, poll: str) -> dict[str, Any]:
 
 
 def _pieces(strategy: Strategy) -> list[Piece]:
-    algorithm, pause = _algorithm(strategy), pause_of(strategy)
+    algorithm, backend = _algorithm(strategy), strategy.backend
+    pauses = pauses_between_polls(strategy)
     pieces: list[Piece] = [("grid/constants.mako", "constants")]
-    pieces += backend.pieces(strategy, "rolled")
+    pieces += backend.pieces("rolled")
     pieces += word_pieces(strategy)
-    pieces += backend.pieces(strategy, "word_acquire", "word_arrive")
+    pieces += backend.pieces("word_acquire", "word_arrive")
     if strategy.capabilities.volatile_polls:
-        pieces += backend.pieces(strategy, "word_poll")
-    if backend.defines(strategy, "local_pointer"):
-        pieces += backend.pieces(strategy, "local_pointer")
-    if strategy.tuning.rest_ns or pause == "nanosleep":
-        pieces.append(("backend/ptx/barrier.mako", "sleep"))
-    pieces.append(backend.yield_piece(strategy.capabilities.yield_by))
+        pieces += backend.pieces("word_poll")
+    if backend.defines("local_pointer"):
+        pieces += backend.pieces("local_pointer")
+    if strategy.tuning.rest_ns or (pauses and backend.sleeps):
+        pieces += backend.pieces("sleep")
+    pieces.append(backend.yields)
     pieces.append(("device_barrier/vote.mako", "vote_words"))
-    if strategy.capabilities.once_apart:
+    if strategy.units.once_apart:
         pieces.append(("grid/state.mako", "once_apart"))
     pieces += [("grid/state.mako", name) for name in _STATE_PIECES]
     pieces += DISCOVERIES[strategy.discovery.value].pieces(strategy)
     if _holds(strategy) or _places(strategy):
-        pieces += backend.pieces(strategy, "clock")
+        pieces += backend.pieces("clock")
     if _holds(strategy):
         pieces.append(("device_barrier/wait.mako", _own_context(strategy)["hold_by"]))
-    if _counts_in_slots(strategy) and backend.defines(strategy, "word_arrive_twice"):
-        pieces += backend.pieces(strategy, "word_arrive_twice")
+    if _counts_in_slots(strategy) and backend.defines("word_arrive_twice"):
+        pieces += backend.pieces("word_arrive_twice")
     if _places(strategy):
         pieces += [("grid/place.mako", name) for name in ("place_wait", "place")]
-    pieces += [("grid/grid.mako", "grid_type"), *backend.pieces(strategy, "leader", "leads")]
+    pieces += [("grid/grid.mako", "grid_type"), *backend.pieces("leader", "leads")]
     if strategy.tracing is not None:
-        pieces += [CLOCKS[strategy.tracing.clock][1], (_TRACE, "notes")]
+        pieces += [CLOCKS[strategy.tracing.clock].read, (_TRACE, "notes")]
     pieces += [("grid/grid.mako", name) for name in ("enter", "ids", "ok")]
     pieces += [("grid/loops.mako", name) for name in ("fixed_loops", "dynamic_loops")]
     pieces += [("device_barrier/wait.mako", "draining"), ("grid/grid.mako", "atomic_waits")]
-    pieces += backend.pause_piece(pause)
-    pieces += backend.pieces(strategy, "check_arrival")
+    if pauses:
+        pieces += backend.pause
+    pieces += backend.pieces("check_arrival")
     pieces += [("device_barrier/wait.mako", name) for name in ("wait_word", "wait_counted")]
     if _counts_in_slots(strategy):
-        pieces += backend.pieces(strategy, "unknown", "arrive_at_both")
+        pieces += backend.pieces("unknown", "arrive_at_both")
         pieces += [_counting(strategy, name) for name in ("counters", "missing")]
         pieces += [("device_barrier/counters.mako", name) for name in ("wait_longer", "wait_counters")]
         if not _counts_in_one(strategy):
@@ -227,20 +229,20 @@ def _own_context(strategy: Strategy) -> dict[str, Any]:
     """The optional declarations of an algorithm."""
     return {
         "barrier_name": "portbar_device_barrier",
-        "pause": "none",
+        "pauses": False,
         "hold_by": "hold",
         **_algorithm(strategy).context(strategy),
     }
 
 
-def pause_of(strategy: Strategy) -> str:
-    """The pause between polls that the chosen algorithm makes."""
-    return str(_own_context(strategy)["pause"])
+def pauses_between_polls(strategy: Strategy) -> bool:
+    """Whether the chosen algorithm pauses between polls."""
+    return bool(_own_context(strategy)["pauses"])
 
 
 def poll_context(strategy: Strategy) -> dict[str, Any]:
     """How waits look at a word, for the templates of all that waits in a grid."""
-    acquires = strategy.capabilities.acquire_polls
+    acquires = strategy.backend.acquire_polls
     relaxed_poll = "portbar_word_poll" if strategy.capabilities.volatile_polls else "portbar_word_load"
     return {
         "relaxed_poll": relaxed_poll,
@@ -250,7 +252,7 @@ def poll_context(strategy: Strategy) -> dict[str, Any]:
 
 
 def _context(strategy: Strategy) -> dict[str, Any]:
-    algorithm, own = _algorithm(strategy), _own_context(strategy)
+    algorithm, own, backend = _algorithm(strategy), _own_context(strategy), strategy.backend
     polls = poll_context(strategy)
     context = {
         "layout": layout.OFFSETS,
@@ -268,25 +270,20 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "place_polls": "1u << 22",
         "holds": _holds(strategy),
         "release_flags": layout.RELEASE_FLAGS,
-        "grid_slices": layout.GRID_SLICES,
-        "grid_flat": layout.GRID_FLAT,
-        "grid_slice": layout.GRID_SLICE,
-        "loops_in_pieces": strategy.capabilities.loops_in_pieces,
-        "once": "PORTBAR_APART" if strategy.capabilities.once_apart else "static inline",
-        "stride": backend.stride(strategy),
-        "work_of_all": backend.work_of_all() if strategy.has(quirks.LEADER_FORGOTTEN) else "",
+        "loops_in_pieces": strategy.units.loops_in_pieces,
+        "once": "PORTBAR_APART" if strategy.units.once_apart else "static inline",
+        "stride": backend.stride,
+        "work_of_all": backend.work_before_leader,
         **word_context(strategy),
         "hold_table": strategy.tuning.hold,
         "first_poll": strategy.tuning.first_poll,
         "rest_ns": strategy.tuning.rest_ns,
         "polls_per_round": layout.POLLS_PER_ROUND,
-        "tests_in_round": 1 if strategy.capabilities.tests_are_rounds else layout.POLLS_PER_ROUND,
+        "tests_in_round": 1 if strategy.units.tests_are_rounds else layout.POLLS_PER_ROUND,
         **(strategy.tracing.context() if strategy.tracing is not None else {}),
         "status_open": fault.OPEN,
-        **fault.context(FAULTS),
-        "pauses": own["pause"] != "none",
-        "polls_in_wait": backend.polls_in_wait(own["pause"], layout.POLLS_PER_ROUND),
-        "rolled_polls": strategy.capabilities.rolled_polls,
+        "polls_in_wait": 1 if own["pauses"] and backend.pause_is_round else layout.POLLS_PER_ROUND,
+        "rolled_polls": strategy.units.unrolls_polls,
         **_vote_context(strategy, polls["poll"]),
         # The other way to hold takes as long as all arrivals, whose results it does not wait for.
         "votes_hold": _holds(strategy) and own["hold_by"] == "hold",
@@ -297,10 +294,10 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         **DISCOVERIES[strategy.discovery.value].context(strategy),
         **own,
     }
-    context["own"] = backend.fragments(strategy, context)
+    context["own"] = backend.fragments(context)
     if strategy.tracing is not None:
         of_backend, entered = context["own"], fragment(_TRACE, "entered", context)
-        context["own"] = lambda name: of_backend(name) + (entered if name == "enter_last" else "")
+        context["own"] = lambda name, **more: of_backend(name, **more) + (entered if name == "enter_last" else "")
     prepare = algorithm.prepare(strategy)
     context["prepare_lines"] = fragment(*prepare, context) if prepare else ""
     context["acquire_lines"] = fragment(*_counting(strategy, "acquire"), context)
@@ -309,5 +306,22 @@ def _context(strategy: Strategy) -> dict[str, Any]:
 
 
 HEADER: Final = Header(
-    "device_barrier", "A barrier between the work-groups of a running kernel.", _pieces, _context, faults=FAULTS
+    "device_barrier",
+    "A barrier between the work-groups of a running kernel.",
+    _pieces,
+    _context,
+    faults=FAULTS,
+    # Flags of `xf`, and counters of `tree`.
+    areas=(Area("STAMPS", 2, each=1), Area("NODES", layout.LINE_WORDS, each=layout.TREE_FAN)),
+    local=(
+        *(Local(name) for name in ("ID", "COUNT", "OK", "TARGET", "SPLIT", "DONE", "PLACE", "TESTS")),
+        *(Local(name) for name in ("LOOP_END", "TICKET", "KEPT")),
+        Local("CLAIMED", 2),
+        *(Local(name) for name in ("VOTE_PHASE", "VOTES")),
+        Local("VOTES_BEFORE", 2),
+        Local("VOTED"),
+    ),
+    is_grid=True,
+    page="device_barrier.md",
+    declared=DECLARED,
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from portbar.primitives import backend
 from portbar.primitives.grid import BarrierAlgorithm
 from portbar.primitives.pieces import Piece
 from portbar.primitives.strategy import Strategy
@@ -14,13 +13,13 @@ TEMPLATE: Final = "device_barrier/counter.mako"
 
 def pieces(strategy: Strategy) -> list[Piece]:
     """In a slot where the backend keeps a leader's count in registers."""
-    template = "device_barrier/counters.mako" if backend.defines(strategy, "local_pointer") else TEMPLATE
+    template = "device_barrier/counters.mako" if strategy.backend.defines("local_pointer") else TEMPLATE
     return [(template, "device_barrier")]
 
 
 def prepare(strategy: Strategy) -> Piece | None:
     """Slots are prepared for all algorithms."""
-    return None if backend.defines(strategy, "local_pointer") else (TEMPLATE, "prepare")
+    return None if strategy.backend.defines("local_pointer") else (TEMPLATE, "prepare")
 
 
 def context(_: Strategy) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from portbar.primitives.strategy import Strategy
 
 
 def _context(strategy: Strategy) -> dict[str, Any]:
-    return {**counter.context(strategy), "pause": strategy.capabilities.pause}
+    return {**counter.context(strategy), "pauses": strategy.backend.pauses}
 
 
 VARIANT: Final = replace(
@@ -18,7 +18,7 @@ VARIANT: Final = replace(
     name="counter_backoff",
     rank=1,
     summary="the same, with a pause between polls: on NVIDIA `nanosleep`, a nanosecond for every four missing groups while "
-    "more than 256 are missing; `pause` on x86 if a probe compiled it; nothing elsewhere",
+    "more than 256 are missing; `pause` on x86 and `isb` on AArch64 if a probe compiled it; nothing elsewhere",
     loses="few groups: a pause delays the last poll",
     context=_context,
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from portbar.primitives import backend
 from portbar.primitives.device_barrier import sharded
 from portbar.primitives.grid import BarrierAlgorithm
 from portbar.primitives.pieces import Piece
@@ -15,11 +14,11 @@ _TEMPLATE: Final = "device_barrier/tree.mako"
 
 def _is_flagged(strategy: Strategy) -> bool:
     """Whether fences are so cheap that the last work-group raises flags."""
-    return backend.defines(strategy, "word_arrive_chained")
+    return strategy.backend.defines("word_arrive_chained")
 
 
 def _pieces(strategy: Strategy) -> list[Piece]:
-    chained = backend.pieces(strategy, "word_arrive_chained") if _is_flagged(strategy) else []
+    chained = strategy.backend.pieces("word_arrive_chained") if _is_flagged(strategy) else []
     return [*chained, (_TEMPLATE, "wait_root"), (_TEMPLATE, "device_barrier")]
 
 
@@ -33,5 +32,5 @@ VARIANT: Final = BarrierAlgorithm(
     prepare=lambda _: (_TEMPLATE, "prepare"),
     counters=sharded.TEMPLATE,
     # Where a tree pays, the split form has as many arrivals to count.
-    slots=lambda strategy: 2 if backend.defines(strategy, "local_pointer") else 1,
+    slots=lambda strategy: 2 if strategy.backend.defines("local_pointer") else 1,
 )

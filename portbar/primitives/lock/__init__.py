@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from portbar.errors import UnsupportedFeatureError
-from portbar.primitives.atomics import rolled
+from portbar.primitives.lock.declared import DECLARED
 from portbar.primitives.pieces import Header, Piece
 from portbar.primitives.strategy import Strategy
 
@@ -25,7 +25,15 @@ def _context(strategy: Strategy) -> dict[str, Any]:
             return f"lock->{member}"
         return f"portbar_atomic_load_explicit(&lock->{member}, memory_order_relaxed, memory_scope_device)"
 
-    return {"wait_polls": strategy.capabilities.wait_polls, "rolled": rolled(strategy), "poll": poll}
+    return {"wait_polls": strategy.capabilities.wait_polls, "rolled": strategy.backend.rolled, "poll": poll}
 
 
-HEADER: Final = Header("lock", "Locks between work-groups, every wait bounded.", _pieces, _context, ("atomics",))
+HEADER: Final = Header(
+    "lock",
+    "Locks between work-groups, every wait bounded.",
+    _pieces,
+    _context,
+    ("atomics",),
+    page="locks.md",
+    declared=DECLARED,
+)

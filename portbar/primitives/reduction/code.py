@@ -9,6 +9,7 @@ from portbar.primitives.reduction.loops import Reduction, ReductionLoop
 from portbar.primitives.reduction.operators import BuiltIn, Operator
 from portbar.primitives.reduction.types import (
     Array,
+    Complex,
     Indexed,
     Scalar,
     Struct,
@@ -46,9 +47,19 @@ def extensions_for(kinds: Sequence[Type]) -> tuple[str, ...]:
     return tuple(extension for name, extension in (("double", "cl_khr_fp64"), ("half", "cl_khr_fp16")) if name in names)
 
 
-def literal(value: Any) -> str:
-    """Return a neutral element as an OpenCL C literal."""
+def literal(value: Any, kind: Type) -> str:
+    """Return a neutral element of a type, text or a number, in OpenCL C."""
+    if isinstance(kind, Complex) and not isinstance(value, str):
+        number = complex(value)
+        return f"({kind.c})({_number(number.real)}, {_number(number.imag)})"
+    return _number(value)
+
+
+def _number(value: Any) -> str:
     text = str(value).strip()
+    if text == str(-(1 << 63)):
+        # In C, a minus before a number beyond the range of long.
+        return f"({text[:-1]}7 - 1)"
     return {"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN", "True": "1", "False": "0"}.get(text, text)
 
 
@@ -68,9 +79,9 @@ def combined(kind: Type, op: BuiltIn | Operator) -> str:
 def neutral(kind: Type, op: BuiltIn | Operator, given: str | None = None) -> str:
     """The body of a function that returns the neutral element, which is `given` in OpenCL C if not None."""
     if given is not None:
-        return f"    return {given};"
+        return f"    return {given if given[0] != '{' else f'({kind.c}){given}'};"
     if isinstance(op, Operator):
-        return f"    return {literal(op.neutral)};"
+        return neutral(kind, op, literal(op.neutral, kind))
     if isinstance(kind, Struct):
         each = [f"    {head}none{path} = {op.neutral(part)};" for head, path, part in each_part(kind)]
         return "\n".join([f"    {kind.c} none;", *each, "    return none;"])
@@ -99,7 +110,9 @@ def custom(loop: ReductionLoop) -> Iterator[tuple[str, str, str, str, str]]:
         op = reduction.operator
         if isinstance(op, Operator):
             given = op.neutral if reduction.neutral is None else reduction.neutral
-            yield f"{loop.name}_{name}", loop.types[name].c, op.expression, str(given), f"{loop.name}.{name}"
+            kind = loop.types[name]
+            text = literal(given, kind.element if isinstance(kind, Array) else kind)
+            yield f"{loop.name}_{name}", kind.c, op.expression, text, f"{loop.name}.{name}"
 
 
 def combine_lines(loop: ReductionLoop, into: str, a: str, b: str) -> list[str]:

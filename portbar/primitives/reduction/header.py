@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from portbar.device import quirks
 from portbar.errors import UnsupportedFeatureError
-from portbar.primitives.layout import FAULTS, LINE_WORDS, TEAM_WORDS
-from portbar.primitives.pieces import Header, Piece
+from portbar.primitives.layout import FAULTS, LINE_WORDS
+from portbar.primitives.pieces import Area, Header, Local, Piece, Preparation
 from portbar.primitives.reduction import code
+from portbar.primitives.reduction.declared import declared
 from portbar.primitives.reduction.forms import Form, form_of, short_forms
 from portbar.primitives.reduction.loops import ReductionLoop
 from portbar.primitives.reduction.operators import short_form_operators
@@ -21,6 +22,13 @@ from portbar.primitives.strategy import Strategy
 
 #: Launches without a grid that have locks, counters and faults of their own before the host clears those words.
 LAUNCHES: Final = 64
+
+#: Slices of a reduction over a grid of many groups, of each of which the last group to come combines the values.
+GRID_SLICES: Final = 64
+
+#: Most work-groups whose values each of them reads after a device barrier, and fewest of a slice where there are more.
+GRID_FLAT: Final = 1024
+GRID_SLICE: Final = 48
 
 _LEVELS: Final = ("sub_group", "work_group", "device")
 
@@ -71,15 +79,34 @@ def grid_words(use: Use) -> int:
     return -(-max(sizes) // 16) * 4
 
 
-def grid_extra_words(use: Use, capacity: int) -> int:
-    """Words that reductions add to the state of a grid of `capacity` work-groups."""
-    return len(use.loops) * LINE_WORDS + 2 * capacity * grid_words(use)
+def areas(use: Use) -> tuple[Area, ...]:
+    """Words of a grid: arrivals in slices, locks of loops, and the values of all groups, twice."""
+    return (
+        Area("SLICES", GRID_SLICES * LINE_WORDS),
+        *([Area("LOOP_LOCKS", len(use.loops) * LINE_WORDS)] if use.loops else []),
+        Area("VALUES", 2 * grid_words(use), each=1),
+    )
+
+
+#: Sets the counters of slices.
+_PREPARATION: Final = Preparation(
+    "portbar_slices_prepare",
+    ("reduction/device.mako", "prepare"),
+    "SLICES",
+    "portbar_grid_slice_is_last",
+    (("grid_slices", GRID_SLICES), ("grid_flat", GRID_FLAT), ("grid_slice", GRID_SLICE)),
+)
 
 
 def lanes_of(strategy: Strategy, use: Use) -> Lanes:
     """The lane level's variant for a program, whose author may ask for sub-groups of another size than the device's."""
     lanes = VARIANTS[strategy.reduction.value]
     return lanes if use.sub_group_size is None or lanes.takes(use.sub_group_size) else VARIANTS["tree"]
+
+
+def sub_group_size(lanes: Lanes, use: Use, usual: int = 32) -> int:
+    """Work-items of a sub-group where portbar makes it, which is single where it may call alone and could not otherwise."""
+    return use.sub_group_size or (1 if use.single and lanes.meets(usual) else usual)
 
 
 def _closure(wanted: Wanted, by_sub_groups: bool) -> Wanted:
@@ -123,7 +150,7 @@ def _limit(strategy: Strategy, use: Use, slot: int, slots: Callable[[int], int])
 
 
 def _refuse(strategy: Strategy, use: Use) -> None:
-    """Refuse types that the device lacks, and locks where the runtime makes barriers of fences.
+    """Refuse types that the device lacks, structures that its compiler cuts, and locks where barriers are made of fences.
 
     There all work-items of a group would wait for the one that waits for a lock.
     """
@@ -135,6 +162,14 @@ def _refuse(strategy: Strategy, use: Use) -> None:
         raise UnsupportedFeatureError(
             f"reduction loop {loop!r} has values of type {name}, which the device does not support{why}"
         )
+    if strategy.has(quirks.BYTES_FIRST_LOSE_OTHERS):
+        for cut in use.loops:
+            (name, kind), *others = cut.struct.members
+            if others and isinstance(kind, Scalar) and kind.bits == 8:
+                raise UnsupportedFeatureError(
+                    f"this device's compiler loses the fields of reduction loop {cut.name!r} after {name!r}, which has 8 "
+                    "bits: declare a field of a wider type first"
+                )
     if not strategy.has(quirks.FENCES_ARE_BARRIERS):
         return
     loose = [loop for loop in use.loops if use.gangs and not loop.deterministic]
@@ -174,7 +209,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
     lanes = lanes_of(strategy, use)
     capabilities = strategy.capabilities
     means = capabilities.reduction
-    serial = means.serial and lanes.may_fold
+    serial = strategy.units.folds_serially and lanes.may_fold
     by_sub_groups = lanes.joins_sub_groups and not serial
     wanted = _wanted(use, by_sub_groups=by_sub_groups)
     scalars = scalars_of(strategy)
@@ -185,7 +220,9 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
     kinds = dict.fromkeys((scalar.c, scalar.size) for scalar in scalars if _is_needed(scalar.c, use, wanted, forms))
     kinds |= dict.fromkeys((form.kind, form.size) for form in forms)
     usual_size = 8 if serial else 32
-    size = use.sub_group_size or usual_size
+    size = sub_group_size(lanes, use, usual_size)
+    # Those of other files of an exported header's source may be larger.
+    single = lanes.is_virtual and size == 1 and use.checked
 
     # A slot holds the largest value, at the strictest alignment. Scans have a place for each work-item, and so have
     # sub-groups that combine values by local memory.
@@ -193,8 +230,8 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
     slot = -(-max([8, *(form.size for form in forms)]) // alignment) * alignment
     by_memory = [form for form in forms if not lanes.has_built_ins or not form.native]
     own_places = (
-        ("sub_group", "broadcast", "") in wanted
-        or any(("sub_group", what, form.op) in wanted for form in by_memory for what in SHORT_FORMS)
+        (not single and ("sub_group", "broadcast", "") in wanted)
+        or any(not single and ("sub_group", what, form.op) in wanted for form in by_memory for what in SHORT_FORMS)
         or any(("work_group", what, form.op) in wanted for form in forms for what in SHORT_FORMS if what != "reduce")
     )
     group_slots = any(("work_group", "reduce", form.op) in wanted for form in forms)
@@ -224,10 +261,11 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "own_places": own_places,
         "group_slots": group_slots,
         # The author's own is defined where it holds: other files of an exported header's source have the usual one.
-        "sub_group_size": size if use.checked else usual_size,
+        "sub_group_size": size if use.checked or use.single else usual_size,
+        "single": single,
         "slot_unit": "ulong" if alignment == 8 else f"ulong{alignment // 8}",
         "slot_units": slot // alignment,
-        "redux": capabilities.compute_capability >= 80,
+        "redux": "redux.sync" in strategy.units.instructions,
         "wanted": wanted,
         "forms": forms,
         "kinds": tuple(kinds),
@@ -240,7 +278,6 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "places": where,
         "value_words": LAUNCHES * header_words,
         "grid_words": grid_words(use),
-        "team_words": TEAM_WORDS,
         "faults": FAULTS,
         "polls": capabilities.wait_polls,
         "atomics": capabilities.atomics_table.types,
@@ -303,7 +340,16 @@ def header(use: Use) -> Header:
         lambda _: pieces(use),
         lambda strategy: context(strategy, use),
         ("atomics",),
+        areas=areas(use),
+        local=(Local("LAST"),),
+        preparation=_PREPARATION,
         is_local=True,
         needs_source="is rendered for the kernels that use it, because all its functions take 25,000 lines: name their files "
         "with portbar export --source, or pass their text to portbar.render as source",
+        page="reductions.md",
+        declared=declared(use.loops),
+        of=header,
     )
+
+
+HEADER: Final = header(Use())

@@ -7,12 +7,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import numpy as np
 
 from portbar.errors import Error
+from portbar.primitives.host_values import converted
 from portbar.primitives.reduction.operators import OPERATORS, BuiltIn, Operator, operator_of
 from portbar.primitives.reduction.types import (
     Array,
+    Complex,
     Indexed,
     Scalar,
     Struct,
@@ -23,9 +27,6 @@ from portbar.primitives.reduction.types import (
     structs_in,
     type_of,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
 
 LEVELS: Final = (
     "vector",
@@ -61,6 +62,22 @@ def check_identifier(what: str, name: Any) -> None:
         raise Error(f"{what} cannot be named {name!r}, which is reserved by OpenCL C or by portbar's header")
 
 
+def check_neutral(given: Any, kind: Type) -> None:
+    """Raise `Error` for the neutral element of an `Operator` that is neither text nor a number of the type."""
+    number = given.item() if isinstance(given, np.generic | np.ndarray) and given.size == 1 else given
+    if isinstance(number, str):
+        return
+    if not isinstance(number, bool | int | float | complex | np.number):
+        raise Error(
+            f"neutral={given!r} is neither OpenCL C text nor a number: write a structure or a vector as '{{ 1, 0 }}'"
+        )
+    for _, _, part in each_part(kind):
+        try:
+            converted(number, part.dtype if isinstance(part, Complex) else next(scalars_in(part)).dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise Error(f"neutral={given!r} cannot be converted to {part.c} without loss: {error}") from None
+
+
 @dataclass(frozen=True)
 class Reduction:
     """One value that a loop reduces.
@@ -90,8 +107,11 @@ class Reduction:
     _: KW_ONLY
     neutral: Any = None
     shape: Any = None
+    #: Tells apart 0.0 and -0.0, which are equal, where reductions are.
+    _spelled: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_spelled", str(self.neutral))
         self.type_called("portbar_value")
 
     def type_called(self, name: str) -> Type:
@@ -105,6 +125,8 @@ class Reduction:
                 element = Indexed(element)
             for _, _, part in each_part(element):
                 self._check_part(self.operator, part)
+        else:
+            check_neutral(self.operator.neutral if self.neutral is None else self.neutral, element)
         return array_of(element, self.shape)
 
     def _check_part(self, op: BuiltIn, part: Type) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+import numpy as np
+
+from portbar.backends.variants import Variant, Variants
 from portbar.errors import Error
 from portbar.primitives.reduction.types import Complex, Indexed, Scalar, Type, Vector
-from portbar.primitives.variants import Variant, Variants
+from portbar.reading.words import words
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Operator:
     _spelled: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.expression, str) or not {"a", "b"} <= set(re.findall(r"\b\w+\b", self.expression)):
+        if not isinstance(self.expression, str) or not {"a", "b"} <= words(self.expression):
             raise Error(
                 f"an operator must be an OpenCL C expression in a and b, such as 'a * b', not {self.expression!r}; built-in "
                 f"operators are selected by name: {', '.join(_names())}"
@@ -118,6 +120,13 @@ class BuiltIn(Variant):
         small = part.bits < 32 and part.kind != "float" and not isinstance(kind, Vector)
         return f"({kind.c})({together})" if self.is_logical or small else together
 
+    def truth(self, kind: Type, x: str) -> str:
+        """Return an OpenCL C expression of 1 where `x` is true and 0 where not, in a logical operator's type."""
+        assert isinstance(kind, Scalar | Vector)
+        if isinstance(kind, Vector):
+            return f"select(({kind.c})0, ({kind.c})1, {x} != ({kind.c})0)"
+        return f"({kind.c})({x} != 0)"
+
     def neutral(self, kind: Type) -> str:
         """The neutral element in OpenCL C."""
         if isinstance(kind, Indexed):
@@ -174,8 +183,9 @@ _INTEGERS: Final = frozenset({"int", "uint"})
 def _bits(name: str, rank: int, symbol: str, neutral: str, on_host: Callable[[Any, Any], Any]) -> BuiltIn:
     words = f"{{a}} {symbol} {{b}}"
     return BuiltIn(
-        name, rank, f"bitwise {name}", symbol, _INTEGERS, words, neutral, on_host, redux=f"{name}.b32", atomic=name
-    )
+        name, rank, f"bitwise {name}", symbol, _INTEGERS, words, neutral, on_host, redux=f"{name}.b32", atomic=name,
+        spelled=(f"bitwise_{name}",),
+    )  # fmt: skip
 
 
 def _logical(
@@ -201,26 +211,27 @@ OPERATORS: Final[Variants[BuiltIn]] = Variants(
     (
         BuiltIn(
             "add", 1, "sum", "+", _NUMBERS | {"complex"}, "{a} + {b}", "0", operator.add,
-            built_in="add", built_in_on_floats=True, redux="add.{}", atomic="add",
+            built_in="add", built_in_on_floats=True, redux="add.{}", atomic="add", spelled=("sum",),
         ),
         BuiltIn(
             "mul", 2, "product", "*", _NUMBERS | {"complex"}, "{a} * {b}", "1", operator.mul,
             on_complex="({kind})({a}.x * {b}.x - {a}.y * {b}.y, {a}.x * {b}.y + {a}.y * {b}.x)", complex_neutral="1, 0",
+            spelled=("prod", "product", "multiply"),
         ),
         # The built-in functions' min and max of floats may do anything with NaNs.
         BuiltIn(
             "min", 3, "minimum", "min", _NUMBERS, "min({a}, {b})", "highest", min,
-            on_floats="fmin({a}, {b})", built_in="min", redux="min.{}", atomic="min",
+            on_floats="fmin({a}, {b})", built_in="min", redux="min.{}", atomic="min", spelled=("minimum", "fmin"),
         ),
         BuiltIn(
             "max", 4, "maximum", "max", _NUMBERS, "max({a}, {b})", "lowest", max,
-            on_floats="fmax({a}, {b})", built_in="max", redux="max.{}", atomic="max",
+            on_floats="fmax({a}, {b})", built_in="max", redux="max.{}", atomic="max", spelled=("maximum", "fmax"),
         ),
         _bits("and", 5, "&", "ones", operator.and_),
         _bits("or", 6, "|", "0", operator.or_),
         _bits("xor", 7, "^", "0", operator.xor),
-        _logical("logical_and", 8, "&&", "1", "{a} && {b}", "&", operator.and_),
-        _logical("logical_or", 9, "||", "0", "{a} || {b}", "|", operator.or_),
+        _logical("logical_and", 8, "&&", "1", "{a} && {b}", "&", operator.and_, "all"),
+        _logical("logical_or", 9, "||", "0", "{a} || {b}", "|", operator.or_, "any"),
         _logical("logical_eqv", 10, "==", "1", "({a} != 0) == ({b} != 0)", "==", operator.eq, ".eqv."),
         _logical("logical_xor", 11, "!=", "0", "({a} != 0) != ({b} != 0)", "!=", operator.ne, ".neqv."),
         BuiltIn("argmin", 12, "least and its index", "argmin", _NUMBERS, "", "highest", finds_index="<"),
@@ -247,7 +258,12 @@ def _names() -> list[str]:
 
 
 def operator_of(asked: Any) -> BuiltIn | Operator:
-    """The operator that a caller asks for, by symbol, by name, or as an `Operator`; `Error` if it is unknown."""
+    """The operator that a caller asks for: by symbol, by name, as a function of NumPy's, or as an `Operator`.
+
+    `Error` if it is unknown.
+    """
+    if isinstance(asked, np.ufunc):
+        asked = asked.__name__
     if isinstance(asked, Operator | BuiltIn):
         return asked
     for op in OPERATORS.values():

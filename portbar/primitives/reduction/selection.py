@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from portbar.backends.variants import Variant, Variants, first_allowed
 from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
-from portbar.primitives.variants import Variant, Variants, first_allowed
 
 #: Most work-items of a group for which scratch memory is laid out unless the author says otherwise.
 USUAL_LOCAL_SIZE: Final = 1024
@@ -19,8 +19,6 @@ USUAL_LOCAL_SIZE: Final = 1024
 class ReductionCapabilities:
     """The features that a device provides for reductions."""
 
-    #: Whether a work-group runs as a loop on one thread, so a serial combination by one work-item is free.
-    serial: bool = False
     #: Whether the device has `work_group_reduce_add`.
     collectives: bool = False
     #: Bytes of local memory.
@@ -31,14 +29,10 @@ class ReductionCapabilities:
     inlines: bool = True
 
 
-def capabilities_of(
-    facts: DeviceFacts, findings: Findings | None, std: str | None, loop_limit: int | None
-) -> ReductionCapabilities:
+def capabilities_of(facts: DeviceFacts, findings: Findings | None, std: str | None) -> ReductionCapabilities:
     """Return what a device provides, where programs are built with `-cl-std` `std` (None: the driver's default)."""
     builds = findings.builds if findings is not None else {}
-    # Folding takes one iteration a value, of which some devices have few.
     return ReductionCapabilities(
-        serial="CPU" in facts.type and loop_limit is None,
         collectives=std is not None and bool(builds.get("work_group_collectives")),
         local_memory=facts.local_mem_size or 32768,
         local_size=facts.max_work_group_size or USUAL_LOCAL_SIZE,
@@ -56,11 +50,13 @@ class Lanes(Variant):
     judge: Callable[[DeviceFacts, Findings | None, str | None], tuple[bool, str]]
     #: Whether an author may choose this size of sub-groups; `tree` serves other sizes.
     takes: Callable[[int], bool] = lambda _: True
+    #: Whether sub-groups of a size must call their functions together, since these have barriers or share what they use.
+    meets: Callable[[int], bool] = lambda _: False
     #: Whether sub-groups are consecutive work-items rather than the device's own.
     is_virtual: bool = True
     #: Whether work-groups combine one value of each sub-group, and may leave a function early.
     joins_sub_groups: bool = False
-    #: Whether one work-item combines all values, and the device's own functions serve, where `ReductionCapabilities` says so.
+    #: Whether one work-item combines all values, and the device's own functions serve, where the device's say so.
     may_fold: bool = True
     #: Whether the device's functions serve sub-groups, which then need no local memory.
     has_built_ins: bool = False

@@ -11,71 +11,9 @@ from typing import Any, Final
 import numpy as np
 
 from portbar.errors import Error
-
-
-class _InMemory:
-    """Size and alignment in bytes of a type as large as its NumPy type and, unless it says otherwise, aligned to its size."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The NumPy type."""
-        raise NotImplementedError
-
-    @property
-    def size(self) -> int:
-        """Bytes of a value."""
-        return self.dtype.itemsize
-
-    @property
-    def alignment(self) -> int:
-        """Bytes of which a value's address is a multiple."""
-        return self.size
-
-
-@dataclass(frozen=True)
-class Scalar(_InMemory):
-    """One number: `kind` is ``int``, ``uint`` or ``float``, `c` its name in OpenCL C."""
-
-    c: str
-    bits: int
-    kind: str
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The NumPy type."""
-        return np.dtype(f"{self.kind}{self.bits}")
-
-    @property
-    def lowest(self) -> str:
-        """The value below all others, in OpenCL C."""
-        if self.kind == "float":
-            return f"({self.c})-INFINITY"
-        return f"({self.c})0" if self.kind == "uint" else f"{self._limits}_MIN"
-
-    @property
-    def highest(self) -> str:
-        """The value above all others, in OpenCL C."""
-        return f"({self.c})INFINITY" if self.kind == "float" else f"{self._limits}_MAX"
-
-    @property
-    def _limits(self) -> str:
-        return self.c.replace("short", "shrt").upper()
-
-
-#: Every scalar type, in the order in which tables list them.
-SCALARS: Final = (
-    Scalar("char", 8, "int"),
-    Scalar("uchar", 8, "uint"),
-    Scalar("short", 16, "int"),
-    Scalar("ushort", 16, "uint"),
-    Scalar("int", 32, "int"),
-    Scalar("uint", 32, "uint"),
-    Scalar("long", 64, "int"),
-    Scalar("ulong", 64, "uint"),
-    Scalar("half", 16, "float"),
-    Scalar("float", 32, "float"),
-    Scalar("double", 64, "float"),
-)
+from portbar.primitives.scalars import SCALARS as SCALARS  # noqa: PLC0414 (types are built of these)
+from portbar.primitives.scalars import InMemory
+from portbar.primitives.scalars import Scalar as Scalar  # noqa: PLC0414 (the same)
 
 #: Bytes of the largest array.
 _MOST_BYTES: Final = 1 << 24
@@ -84,7 +22,7 @@ _BY_DTYPE: Final = {scalar.dtype: scalar for scalar in SCALARS}
 
 
 @dataclass(frozen=True)
-class Complex(_InMemory):
+class Complex(InMemory):
     """A complex number: two of its part, with the product of complex numbers."""
 
     part: Scalar
@@ -101,7 +39,7 @@ class Complex(_InMemory):
 
 
 @dataclass(frozen=True)
-class Vector(_InMemory):
+class Vector(InMemory):
     """One of OpenCL C's vectors; built-in operators work on each component."""
 
     part: Scalar
@@ -121,7 +59,7 @@ class Vector(_InMemory):
 
 
 @dataclass(frozen=True)
-class Array(_InMemory):
+class Array(InMemory):
     """A fixed number of elements of one type, reduced element by element."""
 
     element: Type
@@ -144,7 +82,7 @@ class Array(_InMemory):
 
 
 @dataclass(frozen=True)
-class Struct(_InMemory):
+class Struct(InMemory):
     """Members one after another, as a C compiler lays them out.
 
     `defined` says that the author's own source has a type of this name (it is registered with PyOpenCL), so that portbar
@@ -189,7 +127,7 @@ class Struct(_InMemory):
 
 
 @dataclass(frozen=True)
-class Indexed(_InMemory):
+class Indexed(InMemory):
     """A value and where it was found, for argmin and argmax; an index below 0 means that there is none yet."""
 
     part: Scalar

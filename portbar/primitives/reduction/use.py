@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from portbar.primitives.reduction.argument_types import Declarations
 from portbar.primitives.reduction.loops import ReductionLoop
-from portbar.rendering.source import hides_names, kernel_names, kernel_text, mentions, spliced, without_comments
+from portbar.primitives.reduction.types import SCALARS
+from portbar.reading.conditions import defined_names
+from portbar.reading.doubt import doubtful_words, is_conditional
+from portbar.reading.found import Facts, Kernel
+from portbar.reading.options import words_of
+from portbar.reading.settings import read_settings
+from portbar.reading.words import hides_names, words
 
 #: Kinds of the functions that combine values by an operator.
 SHORT_FORMS: Final = ("reduce", "scan_inclusive", "scan_exclusive")
 _CALL: Final = re.compile(
-    r"\bportbar_(?P<level>sub_group|work_group|device)_"
-    rf"(?:(?P<what>{'|'.join(SHORT_FORMS)})_(?P<op>\w+)|(?P<broadcast>broadcast)\b)"
+    r"portbar_(?P<level>sub_group|work_group|device)_"
+    rf"(?:(?P<what>{'|'.join(SHORT_FORMS)})_(?P<op>\w+)|(?P<broadcast>broadcast))"
 )
-#: A macro's definition, in a source or among build options, and a number that is all that it stands for.
-_DEFINED: Final = r"(?:#[ \t]*define[ \t]+|^-D\s*)"
-_WHOLE: Final = r"[ \t=]+\(?(\d{1,9})[uU]?\)?[ \t]*$"
-#: The author's own sizes. A program's header refuses what these do not read.
-LOCAL_SIZE: Final = re.compile(rf"{_DEFINED}PORTBAR_REDUCTION_LOCAL_SIZE{_WHOLE}", re.MULTILINE)
-_SUB_GROUP_SIZE: Final = re.compile(rf"{_DEFINED}PORTBAR_SUB_GROUP_SIZE{_WHOLE}", re.MULTILINE)
-_EXACT: Final = re.compile(rf"{_DEFINED}PORTBAR_REDUCTION_EXACT\b", re.MULTILINE)
-_SCRATCH: Final = "PORTBAR_REDUCTION_SCRATCH"
-_REQUIRED: Final = re.compile(r"\breqd_work_group_size(?:__)?\s*\(([^()]*)\)")
-_INTEGER: Final = re.compile(r"[1-9]\d{0,8}[uU]?")
-#: A macro for an integer, in a source or among build options.
-_NUMBER: Final = re.compile(rf"{_DEFINED}(\w+)(?:[ \t=]+\(?(\d{{1,9}}[uU]?)\)?[ \t]*$)?", re.MULTILINE)
+HEADER: Final = "portbar/reduction.h"
+#: The author's own sizes. A program's header refuses those that are not read.
+_LOCAL_SIZE: Final = "PORTBAR_REDUCTION_LOCAL_SIZE"
+_SUB_GROUP_SIZE: Final = "PORTBAR_SUB_GROUP_SIZE"
+_EXACT: Final = "PORTBAR_REDUCTION_EXACT"
+_SETTINGS: Final = (_LOCAL_SIZE, _SUB_GROUP_SIZE, _EXACT)
+_TYPES: Final = frozenset(scalar.c for scalar in SCALARS)
 
 Wanted = frozenset[tuple[str, str, str]]
 
@@ -44,6 +44,8 @@ class Use:
     #: The author's `PORTBAR_REDUCTION_LOCAL_SIZE` and `PORTBAR_SUB_GROUP_SIZE`.
     local_size: int | None = None
     sub_group_size: int | None = None
+    #: Whether some sub-groups of a work-group call a function of sub-groups without the others.
+    single: bool = False
     #: Whether work-groups combine their values.
     gangs: bool = True
     #: Whether sub-groups take locks.
@@ -64,85 +66,77 @@ class Use:
 
 
 def use_of(
-    source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop, ...] = (), *, is_program: bool = True
+    source: str,
+    options: Sequence[str] = (),
+    loops: tuple[ReductionLoop, ...] = (),
+    facts: Facts | None = None,
+    *,
+    is_program: bool = True,
 ) -> Use:
     """Read what a program uses from its source and build options.
 
-    Other sources are compiled with other options, and maybe in parts: only sizes that hold for each part and any options
-    are then read.
+    `facts` are those of the tree; without them the text decides: everything that it may use. Other sources than programs are
+    compiled with other options, and maybe in parts: only sizes that hold for each part and any options are then read.
     """
-    own = without_comments(source, keep_strings=False)
     # One text may hold several options.
-    options = [word for option in options for word in option.split()]
-    code = "\n".join([own, *options])
+    options = tuple(words_of(options))
+    names = words(source, options) | (facts.calls.keys() if facts is not None else set())
+    is_fixed = is_program or not (is_conditional(source) or any(option.startswith("-D") for option in options))
+    is_certain = facts is not None and facts.is_whole and is_fixed and not doubtful_words(source, options)
+    is_hidden = hides_names(source, options) and not is_certain
     wanted: Wanted | None = None
-    stated: int | None = None
-    if not hides_names(spliced(without_comments(source))):
-        calls = _CALL.finditer(code)
+    if not is_hidden:
+        calls = filter(None, map(_CALL.fullmatch, names))
         wanted = frozenset((call["level"], call["what"] or "broadcast", call["op"] or "") for call in calls)
-        stated = _stated_size(source, options, is_program=is_program)
-
-    def uses(pattern: str) -> bool:
-        return re.search(rf"\b{pattern}\b", code) is not None
-
-    own_size, is_promised = LOCAL_SIZE.search(code), _EXACT.search(code) is not None
-    local_size = int(own_size[1]) if own_size else stated
-    if not is_program and (own_size or is_promised):
+    settings = read_settings(_SETTINGS, HEADER, source, options)
+    own_size, is_promised = settings[_LOCAL_SIZE], settings[_EXACT].is_defined is True
+    stated = _stated_size(facts.kernels.values()) if facts is not None and is_certain else None
+    local_size = own_size.value if own_size.is_defined is not False else stated
+    if not is_program and {_LOCAL_SIZE, _EXACT} & defined_names(source, options):
         # The compiler reads the author's own macros in the parts that define them. Others have the usual size.
         local_size = stated = None
         is_promised = False
-    worker_locks = any(mentions(source, f"{loop.name}_lock_worker") for loop in loops)
+
+    def uses(*patterns: str) -> bool:
+        return any(re.fullmatch(pattern, name) for pattern in patterns for name in names)
+
+    worker_locks = uses(*(f"{loop.name}_lock_worker" for loop in loops))
     return Use(
         wanted,
         loops,
         local_size,
-        int(found[1]) if (found := _SUB_GROUP_SIZE.search(code)) else None,
+        settings[_SUB_GROUP_SIZE].value,
         gangs=wanted is None
-        or any(mentions(source, name) for name in ("PORTBAR_GRID_PARAM", "PORTBAR_REDUCTION_PARAM"))
+        or uses("PORTBAR_GRID_PARAM", "PORTBAR_REDUCTION_PARAM")
         or any(level == "device" for level, _, _ in wanted),
         vectors=wanted is None
-        or any(uses(f"{loop.name}_(?:setup|init|fini|teardown|reduce)_(?:gang_)?vector") for loop in loops)
+        or uses(*(f"{loop.name}_(?:setup|init|fini|teardown|reduce)_(?:gang_)?vector" for loop in loops))
         or any(("sub_group", what, loop.name) in wanted for what in SHORT_FORMS for loop in loops),
-        locks=worker_locks or any(mentions(source, f"{loop.name}_lock_gang") for loop in loops),
+        locks=worker_locks or uses(*(f"{loop.name}_lock_gang" for loop in loops)),
         worker_locks=worker_locks,
         exact=is_promised or (stated is not None and stated == local_size),
-        whole_groups=bool(loops) and uses("portbar_loop_(?:id|count)_gang_(?:vector|worker)"),
-        known=tuple(_known(own, tuple(options), wanted or frozenset())),
+        whole_groups=bool(loops) and (is_hidden or uses("portbar_loop_(?:id|count)_gang_(?:vector|worker)")),
+        known=tuple(_known(facts.calls, wanted or frozenset())) if facts is not None and is_certain else (),
         checked=is_program,
     )
 
 
-def _stated_size(source: str, options: Sequence[str], *, is_program: bool) -> int | None:
+def _stated_size(kernels: Iterable[Kernel]) -> int | None:
     """The work-items of a work-group that `reqd_work_group_size` states, the same for each kernel with reductions, in a grid.
 
-    Without a grid the last work-group may be smaller. Unless the source is a program's, its macros may be others.
+    Without a grid the last work-group may be smaller.
     """
-    code = without_comments(source, keep_strings=False)
-    texts = [text for name in kernel_names(source) if (text := kernel_text(source, name)).count(_SCRATCH)]
-    if not texts or sum(text.count(_SCRATCH) for text in texts) != code.count(_SCRATCH):
+    reducing = [kernel for kernel in kernels if "portbar_scratch" in kernel.types]
+    if not all("portbar_grid_param" in kernel.parameters for kernel in reducing):
         return None
-    values: dict[str, set[str]] = {}
-    for name, number in _NUMBER.findall("\n".join([code, *options])):
-        values.setdefault(name, set()).add(number)
-    # Which of several definitions holds is the preprocessor's to say.
-    numbers = {name: found.pop() if len(found) == 1 and is_program else "" for name, found in values.items()}
-    sizes = set()
-    for text in texts:
-        head, _, _ = text.partition("{")
-        stated = _REQUIRED.search(head)
-        parts = [numbers.get(part.strip(), part.strip()) for part in stated[1].split(",")] if stated else []
-        if "PORTBAR_GRID_PARAM" not in head or not parts or not all(map(_INTEGER.fullmatch, parts)):
-            return None
-        sizes.add(math.prod(int(part.rstrip("uU")) for part in parts))
+    sizes = {math.prod(kernel.required) if kernel.required else None for kernel in reducing}
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _known(code: str, options: tuple[str, ...], wanted: Wanted) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield the operators whose values have types that the source declares, with those types."""
-    declarations = Declarations(code, options)
+def _known(calls: Mapping[str, frozenset[str]], wanted: Wanted) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield the operators whose values all have scalar types, with those types."""
     for op in sorted({op for _, _, op in wanted}):
-        calls = [(f"portbar_{level}_{what}_{op}".rstrip("_"), level) for level, what, of in wanted if of == op]
-        # The grid precedes the scratch memory and the value.
-        kinds = [declarations.of_calls(name, 2 if level == "device" else 1) for name, level in calls]
-        if all(kinds):
-            yield op, frozenset().union(*(kind for kind in kinds if kind))
+        names = [f"portbar_{level}_{what}_{op}".rstrip("_") for level, what, of in wanted if of == op]
+        kinds = frozenset().union(*(calls.get(name, ()) for name in names))
+        if kinds and kinds <= _TYPES:
+            yield op, kinds

@@ -6,7 +6,7 @@ Not for scans of arrays from the host (`portbar.arrays.scan`), nor for those of 
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -17,11 +17,13 @@ from portbar.primitives.reduction.code import combined, extensions_for, literal,
 from portbar.primitives.reduction.loops import Reduction, check_identifier
 from portbar.primitives.reduction.operators import BuiltIn
 from portbar.primitives.reduction.types import Array, Type, structs_in
+from portbar.primitives.scan.declared import declared
 from portbar.primitives.scan.look_back import LookBack
 from portbar.primitives.strategy import Strategy
-from portbar.rendering.source import includes, mentions, without_comments
+from portbar.reading.found import Facts
+from portbar.reading.words import words
 
-HEADER: Final = "portbar/scan.h"
+_INCLUDED: Final = "portbar/scan.h"
 PARAMETER: Final = "PORTBAR_SCAN_PARAM"
 #: Words before those of tiles, the first of which is the ticket: a cache line or two.
 TICKET_WORDS: Final = 64
@@ -124,7 +126,7 @@ class DeviceScan:
     def neutral_value(self) -> str:
         """The body of the function that returns the neutral element."""
         op = self.reduction.operator
-        given = None if self.neutral is None or isinstance(op, BuiltIn) else literal(self.neutral)
+        given = None if self.neutral is None or isinstance(op, BuiltIn) else literal(self.neutral, self.kind)
         return neutral(self.kind, op, given)
 
     @property
@@ -144,36 +146,44 @@ def check_scans(scans: Any) -> tuple[DeviceScan, ...]:
     return made
 
 
-def check_source(name: str, source: str, scans: tuple[DeviceScan, ...]) -> None:
-    """Check that a program with scans can be what its author means.
-
-    `BuildError` if the header is not included, the source defines a name of a scan, the kernel lacks the parameter for the
-    state, or missing tiles are never supplied.
-    """
-    if scans and HEADER not in [include.name for include in includes(source)]:
+def check_included(name: str, headers: Sequence[str], scans: tuple[DeviceScan, ...]) -> None:
+    """Check that a program with scans includes their header; a `BuildError` if it does not."""
+    if scans and _INCLUDED not in headers:
         raise BuildError(
             f"{name}: scans= declares {scans[0].name!r}, but the source does not include the header; add "
-            f'#include "{HEADER}"'
+            f'#include "{_INCLUDED}"'
         )
-    if not scans and mentions(source, PARAMETER):
+
+
+def check_declared(name: str, text: str, options: tuple[str, ...], scans: tuple[DeviceScan, ...]) -> None:
+    """Check that a program without scans has no kernel that scans; a `BuildError` if it has."""
+    if not scans and PARAMETER in words(text, options):
         raise BuildError(f"{name}: a kernel takes {PARAMETER}, but scans= declares no portbar.DeviceScan")
-    code = without_comments(source, keep_strings=False)
+
+
+def check_scans_used(name: str, facts: Facts, scans: tuple[DeviceScan, ...]) -> None:
+    """Check that a program with scans can be what its author means.
+
+    `BuildError` if the source defines a name of a scan outside of functions, a kernel lacks the parameter for the state, or
+    never supplies missing tiles.
+    """
     for scan in scans:
-        for taken in sorted(scan.generated_names):
-            if re.search(rf"\b(?:\w+\s+\**|#\s*define\s+){taken}\s*\([^;{{}}]*\)\s*\{{", code):
-                raise BuildError(f"{name}: {taken!r} is defined in the source, and by scan {scan.name!r}; rename one")
-        if mentions(source, f"{scan.name}_begin") and not mentions(source, PARAMETER):
-            raise BuildError(
-                f"{name}: {scan.name}_begin needs memory for the values of work-groups: make {PARAMETER} the "
-                "kernel's first parameter"
-            )
-        calls = [part for part in ("missing", "supply") if not mentions(source, f"{scan.name}_{part}")]
-        if mentions(source, f"{scan.name}_publish") and calls:
-            raise BuildError(
-                f"{name}: {scan.name}_publish without {scan.name}_{calls[0]} would have to wait for work-groups that may "
-                f"never run: after it, while ({scan.name}_missing(&scan)) {scan.name}_supply(&scan, this work-item's "
-                f"contribution to tile {scan.name}_missing_tile(&scan));"
-            )
+        facts.check_undefined(scan.generated_names, f"scan {scan.name!r}")
+        for kernel in facts.kernels.values():
+            if not kernel.is_whole or not facts.is_whole:
+                continue
+            if f"{scan.name}_begin" in kernel.calls and "portbar_scan_param" not in kernel.parameters:
+                raise BuildError(
+                    f"{name}: {scan.name}_begin needs memory for the values of work-groups: make {PARAMETER} the first "
+                    f"parameter of kernel {kernel.name!r}"
+                )
+            calls = [part for part in ("missing", "supply") if f"{scan.name}_{part}" not in kernel.calls]
+            if f"{scan.name}_publish" in kernel.calls and calls:
+                raise BuildError(
+                    f"{name}: {scan.name}_publish without {scan.name}_{calls[0]} in kernel {kernel.name!r} would have to wait "
+                    f"for work-groups that may never run: after it, while ({scan.name}_missing(&scan)) "
+                    f"{scan.name}_supply(&scan, this work-item's contribution to tile {scan.name}_missing_tile(&scan));"
+                )
 
 
 def header(scans: tuple[DeviceScan, ...] = ()) -> Header:
@@ -185,4 +195,16 @@ def header(scans: tuple[DeviceScan, ...] = ()) -> Header:
     def context(_strategy: Strategy) -> dict[str, Any]:
         return {"scans": scans, "ticket_words": TICKET_WORDS}
 
-    return Header("scan", "Scans over all work-groups, by look-back with fallback.", pieces, context, ("atomics",))
+    return Header(
+        "scan",
+        "Scans over all work-groups, by look-back with fallback.",
+        pieces,
+        context,
+        ("atomics",),
+        page="scan.md#scans-inside-your-own-kernels",
+        declared=declared((one.name, one.typedefs) for one in scans),
+        of=header,
+    )
+
+
+HEADER: Final = header()

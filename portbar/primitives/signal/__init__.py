@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from portbar.primitives import device_barrier, fault
+from portbar.primitives import device_barrier
 from portbar.primitives.fault import Fault
 from portbar.primitives.pieces import Header, Piece
+from portbar.primitives.signal.declared import DECLARED
 from portbar.primitives.strategy import Strategy
 
 _PIECES: Final[tuple[Piece, ...]] = tuple(
@@ -54,7 +55,7 @@ FAULTS: Final = (
 
 
 def _context(strategy: Strategy) -> dict[str, Any]:
-    return {**device_barrier.poll_context(strategy), **fault.context(FAULTS)}
+    return {**device_barrier.poll_context(strategy)}
 
 
 HEADER: Final = Header(
@@ -64,4 +65,6 @@ HEADER: Final = Header(
     _context,
     ("atomics", "device_barrier"),
     FAULTS,
+    page="signal.md",
+    declared=DECLARED,
 )

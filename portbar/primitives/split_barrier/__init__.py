@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from portbar.primitives.pieces import Header, Piece
 from portbar.primitives.split_barrier import selection
+from portbar.primitives.split_barrier.declared import DECLARED
 from portbar.primitives.strategy import Strategy
 
 
@@ -26,7 +27,7 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "counted": strategy.split_counted or strategy.debug or variant.is_counted,
         "debug": strategy.debug,
         "prints": strategy.debug and strategy.capabilities.prints,
-        "sm": strategy.capabilities.compute_capability,
+        "instructions": strategy.units.instructions,
         "workarounds": strategy.workarounds,
     }
 
@@ -38,4 +39,6 @@ HEADER: Final = Header(
     _context,
     ("atomics",),
     is_local=True,
+    page="split_barrier.md",
+    declared=DECLARED,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from portbar.backends.selection import units_of
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from portbar.primitives.split_barrier.selection import FEATURES, SplitBarrier
@@ -12,14 +13,14 @@ def _judge(facts: DeviceFacts, findings: Findings | None) -> tuple[bool, str]:
     builds = findings.builds if findings is not None else {}
     if "mbarrier" in builds:
         return builds["mbarrier"], "the PTX compile probe " + ("passed" if builds["mbarrier"] else "failed")
-    if facts.compute_capability >= 80:
+    if "mbarrier" in units_of(facts).instructions:
         return True, "compute capability 8.0 or later has mbarrier; not yet probed here"
     return False, "it requires PTX of compute capability 8.0 or later"
 
 
 def _polls(strategy: Strategy) -> int:
-    # A poll by mbarrier.try_wait may sleep; before compute capability 9.0 there is none.
-    most = 1 << 18 if strategy.capabilities.compute_capability >= 90 else strategy.capabilities.wait_polls
+    # A poll by mbarrier.try_wait may sleep.
+    most = 1 << 18 if "mbarrier.try_wait" in strategy.units.instructions else strategy.capabilities.wait_polls
     return min(strategy.capabilities.wait_polls, most)
 
 

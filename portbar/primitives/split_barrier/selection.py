@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from portbar.backends.variants import Variant, Variants, first_allowed
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from portbar.primitives.strategy import Strategy
-from portbar.primitives.variants import Variant, Variants, first_allowed
-from portbar.rendering.source import without_comments
+from portbar.reading.doubt import doubtful_words
+from portbar.reading.found import Facts
+from portbar.reading.words import hides_names, words
 
 #: Use beyond waits that all work-items of a group reach -> what it is. Programs declare it by
 #: `require=("split_barrier.divergent",)`.
@@ -35,17 +36,11 @@ FAULTS: Final = {
     "NOT_COMPLETE": (5, "all work-items wait for a phase that lacks arrivals"),
 }
 
-#: Calls that show counts; without any of them, a strategy whose waits are group-wide need not count. `({` is an expression
-#: whose value may be that of a statement in it.
-_OBSERVERS: Final = re.compile(
-    r"portbar_split_barrier_(?:test_wait|try_wait|wait_parity|pending_count)|##|#\s*include\s*[\"<](?!portbar/)|\(\s*\{"
-)
-
+_PREFIX: Final = "portbar_split_barrier_"
+#: Calls that show counts; without any of them, a strategy whose waits are group-wide need not count.
+_OBSERVERS: Final = tuple(f"{_PREFIX}{name}" for name in ("test_wait", "try_wait", "wait_parity", "pending_count"))
 #: Waits, whose result reveals counts unless the program drops it.
-_WAIT: Final = re.compile(r"portbar_split_barrier_(?:arrive_and_)?wait\b")
-
-#: The text before a statement.
-_BEFORE_STATEMENT: Final = re.compile(r"(?:\A|[;{}]|\belse|\bdo)\Z")
+_WAITS: Final = frozenset({f"{_PREFIX}wait", f"{_PREFIX}arrive_and_wait"})
 
 
 @dataclass(frozen=True)
@@ -84,26 +79,13 @@ def select(
     return first_allowed(variants, lambda one: one.judge(facts, findings), wanted, f"{facts.name}: split barrier")
 
 
-def shows_counts(source: str, options: tuple[str, ...] = ()) -> bool:
-    """Whether a program may look at counts of arrivals.
+def shows_counts(source: str, options: tuple[str, ...] = (), facts: Facts | None = None) -> bool:
+    """Whether a program may look at counts of arrivals: by a call that shows them, or by the result of a wait.
 
-    It may by a call that shows them, by the answer of a wait unless the call is a statement of its own, by a name made of
-    pieces, or in a file that is not seen.
+    In doubt it may, if it uses split barriers at all.
     """
-    text = "\n".join([without_comments(source), *options])
-    return _OBSERVERS.search(text) is not None or any(not _is_statement(text, wait) for wait in _WAIT.finditer(text))
-
-
-def _is_statement(text: str, call: re.Match[str]) -> bool:
-    """Whether a call is a whole statement, so that nothing uses its answer. In doubt it is not."""
-    before = re.sub(r"\(\s*void\s*\)\Z", "", text[: call.start()].rstrip()).rstrip()
-    block = before[max(before.rfind("{"), before.rfind("}")) + 1 :]
-    # In the head of a `for`, a semicolon ends no statement.
-    if block.count("(") != block.count(")") or _BEFORE_STATEMENT.search(before) is None:
-        return False
-    depth = 0
-    for at in range(call.end(), len(text)):
-        depth += {"(": 1, ")": -1}.get(text[at], 0)
-        if depth == 0 and not text[at].isspace():
-            return text[at] == ")" and text[at + 1 :].lstrip().startswith(";")
-    return False
+    doubtful = doubtful_words(source, options)
+    if facts is None or not facts.is_whole or any(word.startswith(_PREFIX) for word in doubtful):
+        return hides_names(source, options) or any(word.startswith(_PREFIX) for word in words(source, options))
+    names = words(source, options) | facts.calls.keys()
+    return any(name.startswith(_OBSERVERS) for name in names) or not _WAITS.isdisjoint(facts.results)

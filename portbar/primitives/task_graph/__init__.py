@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from portbar.primitives import device_barrier, fault, layout
+from portbar.primitives import device_barrier, layout
 from portbar.primitives.fault import Fault, Report
 from portbar.primitives.pieces import Header, Piece
 from portbar.primitives.strategy import Strategy
+from portbar.primitives.task_graph.declared import DECLARED
 
 _LINE: Final = layout.LINE_WORDS
 
@@ -110,7 +111,6 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "words": WORDS,
         "kind": KIND,
         "none": NONE,
-        **fault.context(FAULTS),
         "asked_foreign": FOREIGN,
         "asked_stale": STALE,
         "asked_misused": MISUSED,
@@ -124,4 +124,6 @@ HEADER: Final = Header(
     _context,
     ("atomics", "device_barrier", "signal"),
     FAULTS,
+    page="task_graph.md",
+    declared=DECLARED,
 )

@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from portbar.device import quirks
-from portbar.primitives import backend, device_barrier, fault, layout
+from portbar.primitives import device_barrier
 from portbar.primitives.atomics import word_context
 from portbar.primitives.fault import Fault, Report
-from portbar.primitives.pieces import Header, Piece
+from portbar.primitives.layout import LINE_WORDS
+from portbar.primitives.pieces import Area, Header, Local, Piece
 from portbar.primitives.reduction.header import scalars_of
 from portbar.primitives.reduction.operators import short_form_operators
 from portbar.primitives.strategy import Strategy
+from portbar.primitives.team.declared import DECLARED
+
+#: Teams of one launch that are usable at once: each split reuses the words of the one this many splits before.
+SPLITS: Final = 4
 
 #: Operators of `portbar_team_reduce_...`, and the types of their values.
 OPERATORS: Final = ("add", "min", "max", "and", "or", "xor")
@@ -37,7 +42,8 @@ _ARRIVAL: Final = "word_arrive_unanswered"
 
 
 def _pieces(strategy: Strategy) -> list[Piece]:
-    arrival = backend.pieces(strategy, _ARRIVAL) if backend.defines(strategy, _ARRIVAL) else []
+    backend = strategy.backend
+    arrival = backend.pieces(_ARRIVAL) if backend.defines(_ARRIVAL) else []
     return [*arrival, *(("team/team.mako", name) for name in _PARTS)]
 
 
@@ -103,23 +109,29 @@ FAULTS: Final = (
 
 def _context(strategy: Strategy) -> dict[str, Any]:
     scalars = [scalar for scalar in scalars_of(strategy) if scalar.c in _KINDS]
+    backend = strategy.backend
     return {
         **device_barrier.poll_context(strategy),
-        "splits": layout.TEAM_SPLITS,
+        "splits": SPLITS,
         "inline": "static __attribute__((noinline))"
         if strategy.has(quirks.INLINED_STRUCTURES_UNKNOWN)
         else "static inline",
-        **fault.context(FAULTS),
         **word_context(strategy),
-        "stride": backend.stride(strategy),
-        "arrives_unanswered": backend.defines(strategy, _ARRIVAL),
-        "counts_votes": backend.defines(strategy, "barrier_count"),
+        "stride": backend.stride,
+        "arrives_unanswered": backend.defines(_ARRIVAL),
+        "counts_votes": backend.defines("barrier_count"),
         "kinds": [scalar.c for scalar in scalars],
         "forms": [
-            _Form(scalar.c, op.name, op.combine(scalar, "a", "b"), op.neutral(scalar))
+            (
+                op.name,
+                [
+                    _Form(scalar.c, op.name, op.combine(scalar, "a", "b"), op.neutral(scalar))
+                    for scalar in scalars
+                    if op.takes(scalar)
+                ],
+            )
             for op in short_form_operators()
-            for scalar in scalars
-            if op.name in OPERATORS and op.takes(scalar)
+            if op.name in OPERATORS
         ],
         "into": _into,
         "back": _back,
@@ -133,4 +145,17 @@ HEADER: Final = Header(
     _context,
     ("atomics", "device_barrier", "signal"),
     FAULTS,
+    # Half a line of counters for each work-group, since a team that counts has two groups at least; for each of two splits in
+    # turn its number and whether it leads; and for each split values of 64 bits, in two areas that take turns.
+    areas=(Area("TEAMS", LINE_WORDS // 2 + 2 * 2 + SPLITS * 2 * 2, each=1),),
+    local=(
+        Local("TEAM_SPLITS", zero_for="portbar_team_begin"),
+        Local("TEAM_VOTES", zero_for="portbar_team_begin"),
+        Local("TEAM_NUMBER"),
+        Local("TEAM_OTHERS"),
+        Local("TEAM", 5),
+        Local("TEAM_RESULT", 2),
+    ),
+    page="team.md",
+    declared=DECLARED,
 )

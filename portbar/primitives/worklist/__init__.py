@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from portbar.primitives import device_barrier, fault, layout
+from portbar.primitives import device_barrier, layout
 from portbar.primitives.fault import Fault
-from portbar.primitives.pieces import Header, Piece
+from portbar.primitives.pieces import Header, Local, Piece
 from portbar.primitives.strategy import Strategy
+from portbar.primitives.worklist.declared import DECLARED
 
 _LINE: Final = layout.LINE_WORDS
 
@@ -42,8 +43,10 @@ FAULTS: Final = (
         "more was pushed onto a worklist than it has room for",
         lambda report: (
             f"a worklist with room for {report.arrived} elements needed room for at least "
-            f"{report.asked}. Give portbar.Frontier or portbar.TaskQueue a larger capacity; a list with room for 0 is of "
-            f"the other kind, or was never set. {_SET_AGAIN}"
+            f"{report.asked}. Later pushes may need more. A capacity that suffices is the number of elements that one phase "
+            "can push to a portbar.Frontier, or that can wait in a portbar.TaskQueue: that of different elements if each is "
+            "pushed once, such as by the work-item whose atomic operation claims it, otherwise that of all pushes. A list with "
+            f"room for 0 is of the other kind, or was never set. {_SET_AGAIN}"
         ),
         arrived="the list's room",
         is_timeout=False,
@@ -54,7 +57,7 @@ FAULTS: Final = (
         "a wait for a task reached the spin limit",
         lambda report: (
             f"work-group {report.group} of {report.groups} waited for a task until the spin limit, and no task was pushed "
-            f"or finished meanwhile: {report.asked} were pushed, {report.arrived} are finished. Likely causes: a "
+            f"or finished meanwhile; unfinished tasks: {(report.asked - report.arrived) % 2**32}. Likely causes: a "
             f"work-group returned with an unfinished task (it must request tasks until none are left), a task takes "
             f"longer than the limit, or the queue holds leftovers of a failed launch. {_SET_AGAIN} Raise spin_limit= if a "
             "task takes that long."
@@ -80,7 +83,6 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         **device_barrier.poll_context(strategy),
         "frontier_words": FRONTIER,
         "task_words": TASKS,
-        **fault.context(FAULTS),
     }
 
 
@@ -91,4 +93,11 @@ HEADER: Final = Header(
     _context,
     ("atomics", "device_barrier", "signal"),
     FAULTS,
+    local=(
+        Local("WANTED", zero_for="portbar_work_group_wanted"),
+        Local("WRAPPED", zero_for="portbar_work_group_wanted"),
+        Local("FIRST"),
+    ),
+    page="worklist.md",
+    declared=DECLARED,
 )

@@ -15,7 +15,7 @@ from portbar.device.facts import facts, platform_title
 from portbar.device.findings import Findings
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.records.scrubbing import anonymous
-from portbar.survey.litmus.children import Job, Listener, run_in_children
+from portbar.survey.litmus.children import Listener, LitmusJob, run_in_children
 from portbar.survey.litmus.patterns import PATTERNS
 from portbar.survey.litmus.results import NAMES, is_lost, proves, verdict_of
 from portbar.survey.litmus.tests import TESTS, matching
@@ -138,9 +138,9 @@ def check(
     wanted = tuple(strategies) if strategies is not None else there
     takes_turns = known.findings is not None and known.findings.progress.get("sub_groups") == "none"
 
-    def job(atomics: str, name: str) -> Job:
+    def job(atomics: str, name: str) -> LitmusJob:
         in_turns = takes_turns and not (TESTS.get(name) or PATTERNS[name]).across_groups
-        return Job(atomics, name, (1.0 if atomics == wanted[0] else _OTHERS) * (_TURNS if in_turns else 1.0))
+        return LitmusJob(atomics, name, (1.0 if atomics == wanted[0] else _OTHERS) * (_TURNS if in_turns else 1.0))
 
     jobs = [job(atomics, name) for atomics in wanted for name in names]
     end = float("inf") if limit is None else start + max(limit, seconds)

@@ -35,7 +35,7 @@ Listener = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
-class Job:
+class LitmusJob:
     """One test with one strategy, and its part of the time."""
 
     atomics: str
@@ -53,9 +53,10 @@ def run_tests(payload: dict[str, Any]) -> None:
     # Kept by name: the effect CONTEXTS_LOST.
     context = cl.Context([device])
     queue = cl.CommandQueue(context, device)
-    jobs = [Job(*job) for job in payload["jobs"]]
+    jobs = [LitmusJob(*job) for job in payload["jobs"]]
     runners: dict[str, Runner] = {}
     deadline = time.monotonic() + float(payload["seconds"])
+    build_s = _build_s(float(payload["seconds"]))
     # The time that compilers took beyond the tests' shares: the same is reserved for each remaining test.
     beyond = 0.0
     for index, job in enumerate(jobs):
@@ -68,7 +69,7 @@ def run_tests(payload: dict[str, Any]) -> None:
             aside = max(aside, _FOR_COMPILERS * left)
         share = max(_LEAST_SHARE_S, (left - aside) * job.weight / sum(other.weight for other in jobs[index:]))
         child.progress({"begin": [job.atomics, job.name]})
-        _limit("building", _BUILD_S)
+        _limit("building", build_s)
         if job.atomics not in runners:
             runners[job.atomics] = Runner(
                 queue,
@@ -81,11 +82,16 @@ def run_tests(payload: dict[str, Any]) -> None:
         # The run reports the driver's message.
         with suppress(Error):
             runner.build(job.name)
-        _limit("running", share + max(_HANGING_S, min(_BUILD_S, _HANGING_PART * float(payload["seconds"]))))
+        _limit("running", share + max(_HANGING_S, min(build_s, _HANGING_PART * float(payload["seconds"]))))
         result = runner.run(job.name, share)
         faulthandler.cancel_dump_traceback_later()
         child.progress({"result": result})
         beyond += max(0.0, time.monotonic() - began - share)
+
+
+def _build_s(seconds: float) -> float:
+    """Seconds that a compiler may take where all tests have `seconds`."""
+    return max(_BUILD_S, _HANGING_PART * seconds)
 
 
 def _limit(phase: str, seconds: float) -> None:
@@ -95,11 +101,17 @@ def _limit(phase: str, seconds: float) -> None:
     faulthandler.dump_traceback_later(seconds, exit=True)
 
 
-class _Run:
+class _LitmusRun:
     """The tests that are left, and the results so far."""
 
     def __init__(
-        self, address: DeviceAddress, jobs: Sequence[Job], seed: int, deadline: float, end: float, tell: Listener | None
+        self,
+        address: DeviceAddress,
+        jobs: Sequence[LitmusJob],
+        seed: int,
+        deadline: float,
+        end: float,
+        tell: Listener | None,
     ) -> None:
         self.jobs = list(jobs)
         self.results: list[dict[str, Any]] = []
@@ -124,7 +136,7 @@ class _Run:
             "seconds": seconds,
             "alone": self._alone,
         }
-        return payload, min(seconds + _START_S + 2 * _BUILD_S, self._end - time.monotonic())
+        return payload, min(seconds + _START_S + 2 * _build_s(seconds), self._end - time.monotonic())
 
     def take(self, message: dict[str, Any]) -> None:
         if "begin" in message:
@@ -173,7 +185,7 @@ class _Run:
 
 def run_in_children(
     address: DeviceAddress,
-    jobs: Sequence[Job],
+    jobs: Sequence[LitmusJob],
     seed: int,
     deadline: float,
     on_progress: Listener | None,
@@ -183,7 +195,7 @@ def run_in_children(
 
     Tests begin before `deadline`; at `end` even a child whose driver hangs is killed.
     """
-    run = _Run(address, jobs, seed, deadline, end, on_progress)
+    run = _LitmusRun(address, jobs, seed, deadline, end, on_progress)
     survived = child.run_steps("portbar.survey.litmus.children:run_tests", run)
     run.give_up(*(("skipped", NO_TIME) if survived else ("crash", "too many child processes died")))
     return run.results

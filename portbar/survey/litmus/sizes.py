@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from portbar.backends.backend import BACKENDS
 from portbar.choices.strategy import DeviceProfile
-from portbar.choices.timing import is_cpu
-from portbar.primitives.atomics.variant import VARIANTS
 from portbar.records.plain import amount
 
 #: Seconds that a rendezvous may take on a CPU: the first one of a launch, when threads are being woken, and later ones.
@@ -98,12 +97,12 @@ class Scale:
         facts, findings = profile.facts, profile.findings
         rate = (findings.polls_per_second if findings is not None else None) or _ASSUMED_RATE
         limit = profile.loop_limit
-        kind = "gpu"
+        kind = profile.units.kind
         if limit is not None:
             kind = "short loops"
-        elif is_cpu(profile):
-            kind = "simulator" if rate < _SLOW_RATE else "cpu"
-        rate = min(rate, _MOST_RATE_CL12 if VARIANTS[atomics].loads_write else _MOST_RATE)
+        elif kind != "gpu" and rate < _SLOW_RATE:
+            kind = "simulator"
+        rate = min(rate, _MOST_RATE_CL12 if BACKENDS[atomics].loads_write else _MOST_RATE)
         words = _MOST_WORDS if kind == "gpu" else _MOST_WORDS_CPU
         if facts.global_mem_size:
             words = min(words, int(facts.global_mem_size * _MOST_PART) // 4)

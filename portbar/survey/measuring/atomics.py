@@ -17,8 +17,7 @@ from portbar.choices.strategy import choose
 from portbar.errors import Error
 from portbar.launching.parameters import SCALARS
 from portbar.launching.program import Program
-from portbar.primitives.atomics.table import TYPES, AtomicType
-from portbar.primitives.atomics.variant import VARIANTS
+from portbar.primitives.atomics_table import TYPES, AtomicType
 from portbar.primitives.strategy import Strategy
 from portbar.records.reading import NO_TIME, measured, missing
 from portbar.survey.measuring.rounds import in_one_line
@@ -90,16 +89,16 @@ def implementation(case: Case, strategy: Strategy) -> str:
     CPU has no fetch_min, for example.
     """
     kind, operation = case.kind, case.operation
-    by_ptx = VARIANTS[strategy.atomics.value].by_ptx
+    backend = strategy.backend
     if kind.is_small:
         # On the 32 bits around the object, of which the others must stay as they are.
-        return INSTRUCTION if operation == "load" or (operation == "store" and by_ptx) else LOOP
+        return INSTRUCTION if operation == "load" or (operation == "store" and backend.small_access) else LOOP
     if kind.kind == "float" and operation in {"fetch_add", "fetch_sub"}:
         return INSTRUCTION if (kind.name, case.space) in strategy.capabilities.atomics_table.native_add else LOOP
     if kind.kind == "float" and operation in {"fetch_min", "fetch_max"}:
         return LOOP
     if operation in _WRAPPING:
-        return INSTRUCTION if by_ptx and kind.name == "uint" else LOOP
+        return INSTRUCTION if backend.wraps and kind.name == "uint" else LOOP
     return INSTRUCTION
 
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 import pyopencl as cl
 
 from portbar.choices.strategy import DeviceProfile
-from portbar.choices.timing import is_cpu
 from portbar.errors import Error
 from portbar.primitives.grid import bounded
 from portbar.records.reading import NO_TIME, measured, missing
@@ -33,9 +32,13 @@ _RELAUNCH: Final = ""
 _UNBOUNDED: Final = "it has no spin limit: call measuring.barrier.time_barriers with its name to time it"
 
 
+#: Kind of compute units -> local sizes.
+_SIZES: Final = {"cpu": (1, 64), "gpu": (32, 64, 256, 1024)}
+
+
 def barrier_sizes(profile: DeviceProfile, largest: int | None = None) -> list[int]:
     """Local sizes of the barrier step: on a CPU a barrier costs more the more work-items one thread serves."""
-    return possible_sizes((1, 64) if is_cpu(profile) else (32, 64, 256, 1024), profile, largest)
+    return possible_sizes(_SIZES[profile.units.kind], profile, largest)
 
 
 def measure(session: Session) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import pyopencl as cl
 
 from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
-from portbar.choices.timing import is_cpu
 from portbar.errors import Error
 from portbar.launching.kernel import Kernel
 from portbar.launching.program import Program
@@ -28,8 +27,9 @@ SMALL_BYTES: Final = 16
 #: Local memory that is left to portbar and to the driver when a cell asks for all of it.
 _RESERVED_BYTES: Final = 2048
 
-_CPU_SIZES: Final = (1, 16, 64, 256)
-_GPU_SIZES: Final = (32, 64, 128, 256, 512, 1024)
+#: Kind of compute units -> local sizes, and those of a quick survey.
+_SIZES: Final = {"cpu": (1, 16, 64, 256), "gpu": (32, 64, 128, 256, 512, 1024)}
+_QUICK_SIZES: Final = {"cpu": (1, 64), "gpu": (32, 256)}
 
 #: A kernel whose local memory is the caller's to choose. It is only ever run dry.
 _SOURCE: Final = """
@@ -46,7 +46,7 @@ kernel void survey(PORTBAR_GRID_PARAM, local uint *scratch, uint rounds)
 
 
 @dataclass(frozen=True)
-class Setting:
+class OccupancyCell:
     """One occupancy measurement: several runs of a discovery strategy.
 
     With patience the poll waits for groups that have not arrived; without, it closes as the published protocol does.
@@ -61,30 +61,28 @@ class Setting:
 
 def occupancy_cells(
     profile: DeviceProfile, *, quick: bool, largest: int | None = None, max_groups: int | None = None
-) -> list[Setting]:
+) -> list[OccupancyCell]:
     """The cells of the occupancy step, in the order in which to measure them.
 
     `largest` is the most work-items that a work-group of the kernel can have, which may be fewer than the device says.
     """
-    cpu = is_cpu(profile)
+    units = profile.units
     everything = max(SMALL_BYTES, (profile.facts.local_mem_size or 16384) - _RESERVED_BYTES)
-    known = _CPU_SIZES if cpu else _GPU_SIZES
-    wanted = (1, 64) if quick and cpu else (32, 256) if quick else known
-    sizes = possible_sizes(wanted, profile, largest)
+    sizes = possible_sizes((_QUICK_SIZES if quick else _SIZES)[units.kind], profile, largest)
     found = profile.findings
     # With a single work-group locks cannot differ.
     one_group = max_groups == 1 or (found is not None and found.groups_in_flight == 1)
     runs = 1 if one_group else 3 if quick else 10
 
-    def settings(patience: bool, memory: Sequence[int] = (SMALL_BYTES,)) -> list[Setting]:
-        return [Setting(size, room, lock, patience, runs) for lock in LOCKS for room in memory for size in sizes]
+    def settings(patience: bool, memory: Sequence[int] = (SMALL_BYTES,)) -> list[OccupancyCell]:
+        return [OccupancyCell(size, room, lock, patience, runs) for lock in LOCKS for room in memory for size in sizes]
 
     if one_group:
         return settings(True)
     if quick:
-        return [*settings(True), Setting(sizes[-1], everything, "packed", True, runs), *settings(False)]
-    # A work-group's local memory limits how many a GPU runs at once; on a CPU it has no effect, so one size is enough.
-    memory = [everything] if cpu else [everything // 4, everything // 2, everything]
+        return [*settings(True), OccupancyCell(sizes[-1], everything, "packed", True, runs), *settings(False)]
+    # A work-group's local memory limits how many run at once; where it has no effect, one size is enough.
+    memory = [everything] if units.kernels_alike else [everything // 4, everything // 2, everything]
     return [*settings(True), *settings(False), *settings(True, memory), *settings(False, memory)]
 
 
@@ -97,7 +95,7 @@ def measure(session: Session) -> None:
     if time ran out between runs.
     """
     profile = session.profile
-    occupancy = _OccupancyCells(session.queue, is_cpu(profile))
+    occupancy = _OccupancyCells(session.queue, alike=profile.units.kernels_alike)
     most = choose(profile).max_groups
     cells = occupancy_cells(profile, quick=session.quick, largest=occupancy.largest(), max_groups=most)
     for index, cell in enumerate(cells):
@@ -117,9 +115,9 @@ def measure(session: Session) -> None:
 class _OccupancyCells:
     """Measures cells on one queue; kernels and bounds are kept from one to the next."""
 
-    def __init__(self, queue: cl.CommandQueue, cpu: bool) -> None:
+    def __init__(self, queue: cl.CommandQueue, *, alike: bool) -> None:
         self._queue = queue
-        self._cpu = cpu
+        self._alike = alike
         self._kernels: dict[str, Kernel] = {}
 
     def _kernel(self, lock: str) -> Kernel:
@@ -133,11 +131,11 @@ class _OccupancyCells:
         kernel = self._kernel("packed")
         return largest_group(kernel.program, self._queue, kernel.name)
 
-    def __call__(self, cell: Setting, clock: Budget) -> dict[str, Any]:
+    def __call__(self, cell: OccupancyCell, clock: Budget) -> dict[str, Any]:
         local, scratch, rounds = (cell.local_size,), cl.LocalMemory(cell.local_bytes), np.uint32(0)
         # How many to launch comes from the lock that scales; each lock is then asked to find them.
         bound = self._kernel("packed").occupancy(self._queue, local, scratch, rounds)
-        launched = bound.groups if self._cpu else 2 * bound.groups
+        launched = bound.groups if self._alike else 2 * bound.groups
         most = self._kernel("packed").program.strategy(self._queue.device).max_groups
         launched = launched if most is None else min(launched, most)
         kernel = self._kernel(cell.lock)

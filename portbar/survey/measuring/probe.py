@@ -10,14 +10,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from portbar.backends.backend import BACKENDS
+from portbar.backends.host_threads import PROCESSORS
 from portbar.choices.profile import describe, forget, stored_findings
 from portbar.choices.strategy import DeviceProfile
 from portbar.device import child, matrix
-from portbar.device.addresses import DeviceAddress, address_of
+from portbar.device.addresses import DeviceAddress, address_of, device_of
 from portbar.device.facts import device_key, facts
-from portbar.device.findings import CACHE_KIND, Findings
+from portbar.device.findings import CACHE_KIND, GIVEN_UP, MAPPINGS, NOT_BEGUN, TIMED_OUT, Findings, UnmeasuredError
 from portbar.errors import Error
-from portbar.primitives.atomics.variant import VARIANTS
 from portbar.records import cache
 
 if TYPE_CHECKING:
@@ -36,41 +37,38 @@ FEATURES: Final = (
 )
 
 #: Instructions that a waiting host thread can use between polls; in this order, because the last needs the one before.
-HOST_CALLS: Final = ("x86_pause", "yield_syscall", "asm_anywhere")
+HOST_CALLS: Final = (*(one.pause_probe for one in PROCESSORS), "yield_syscall", "asm_anywhere")
 
 #: The measurements, in the order in which later ones need earlier ones: a method of `Probes` and its argument.
 #: Inline assembly comes last, since it may take a driver down.
 STEPS: Final = (
     *(f"level {std}" for std in ("CL1.2", "CL2.0", "CL3.0")),
-    *(f"atomics {name}" for variant in VARIANTS.values() for name in variant.probes),
+    *(f"atomics {name}" for variant in BACKENDS.values() for name in variant.probes),
     "loop_limit",
     "polls_per_second",
     "groups_in_flight",
     *(f"progress {what}" for what in ("work_groups", "sub_groups", "lanes")),
     *(f"feature {name}" for name in _FIRST_FEATURES),
-    *(f"ordering {atomics}" for atomics in VARIANTS),
+    *(f"ordering {atomics}" for atomics in BACKENDS),
     *(f"feature {name}" for name in FEATURES if name not in _FIRST_FEATURES),
     *(f"host_call {name}" for name in HOST_CALLS),
 )
 
-#: Kind of steps about one thing each -> the mapping of findings that they add to.
-_MAPPINGS: Final = {
-    **dict.fromkeys(("level", "atomics", "feature", "host_call"), "builds"),
-    "progress": "progress",
-    "ordering": "ordering",
-}
-
-#: Seconds that one step may take in a child, compilation included, before it counts as hanging.
+#: Seconds that one step may take in a child, compilation included, before it counts as hanging. That is for a probe of
+#: `_USUAL_S` seconds on a device whose first step takes `_USUAL_FIRST_S`; more where one of them is longer.
 _STEP_S: Final = 10.0
-#: The reason of a finding that is missing because its measurement took longer, or the probe.
-TIMED_OUT: Final = "timed out"
+_USUAL_S: Final = 60.0
+_USUAL_FIRST_S: Final = 0.5
+#: How many times as slow as usual a device may be for limits to follow it.
+_MOST_PACE: Final = 30.0
 _CUT_SHORT: Final = ", cut short"
+_UNTESTED: Final = "untested: "
 
 _TELLING: Final = re.compile(r"assert|panic|fatal|error:", re.IGNORECASE)
 _FOLDERS: Final = re.compile(r"(?<![\w/])\.{0,2}(?:/[^\s/:'\"]+)+/")
 
 
-def probe(device: cl.Device, *, timeout: float = 60.0, refresh: bool = False) -> DeviceProfile:
+def probe(device: cl.Device | cl.CommandQueue, *, timeout: float = 60.0, refresh: bool = False) -> DeviceProfile:
     """Measure a device's behaviour, unless it is known already, and return its profile as `describe` does from then on.
 
     Runs kernels on the device, in child processes only. An abort or a hang costs only the finding that was being measured; the
@@ -78,12 +76,13 @@ def probe(device: cl.Device, *, timeout: float = 60.0, refresh: bool = False) ->
 
     Parameters
     ----------
-    device : pyopencl.Device
+    device : pyopencl.Device or pyopencl.CommandQueue
         A device that a platform lists; other processes cannot find sub-devices.
     timeout : float
-        Total time limit in seconds. Findings without time left are measured by the next call.
+        Total time limit in seconds; a larger one also gives each measurement more. Those without time left leave their findings
+        unknown, or as they were before, and the next call makes them.
     refresh : bool
-        Measure again even if findings are stored.
+        Measure everything again even if findings are stored.
 
     Returns
     -------
@@ -93,9 +92,9 @@ def probe(device: cl.Device, *, timeout: float = 60.0, refresh: bool = False) ->
     Raises
     ------
     DeviceError
-        No platform lists the device.
+        The argument is neither a device nor a queue, or no platform lists the device.
     """
-    return probe_with_faults(device, timeout=timeout, refresh=refresh)[0]
+    return probe_with_faults(device_of("probe", device), timeout=timeout, refresh=refresh)[0]
 
 
 def probe_with_faults(
@@ -106,16 +105,21 @@ def probe_with_faults(
     reported = facts(device)
     key = device_key(reported)
     stored = stored_findings(reported)
+    steps: Sequence[str] = STEPS
+    known = Findings()
     # Without a known end of loops grids have one work-group, which a probe of a machine that was busy must not decide for good.
-    if stored is None or refresh or stored.source.endswith(_CUT_SHORT) or "loop_limit" in stored.lost:
-        found = _probe_in_children(address_of(device), timeout, faults)
+    if stored is not None and not refresh and "loop_limit" not in stored.lost:
+        steps = [step for step in STEPS if step in stored.unmeasured]
+        known = replace(stored, lost={name: why for name, why in stored.lost.items() if name not in steps})
+    if steps:
+        found = _probe_in_children(address_of(device), timeout, faults, known, steps, reported.emulator)
         with cache.changing():
             # Another process may have added to them meanwhile.
             stored = stored_findings(reported) or stored
             if stored is not None:
                 # Probes measure none of these, so that one of the same driver outdates none.
                 kept = {part: getattr(stored, part) for part in (*matrix.LENT, "litmus")}
-                found = replace(found, **kept)
+                found = replace(found.filled(stored), **kept)
             cache.store(CACHE_KIND, key, found.to_json())
     forget()
     return describe(device), faults
@@ -126,12 +130,19 @@ def probe_task(payload: dict[str, Any]) -> None:
     from portbar.survey.measuring.probe_behaviour import Probes  # noqa: PLC0415 (the parent runs no kernels)
 
     probes = Probes(DeviceAddress.from_json(payload["address"]).resolve(), Findings.from_json(payload["known"]))
+    probes.pace = pace = float(payload.get("pace", 1.0))
+    limit = float(payload["step_limit"])
     for step in payload["steps"]:
         child.progress({"step": step})
+        began = time.monotonic()
         # Ends the process even where a driver never returns to Python.
-        faulthandler.dump_traceback_later(float(payload["step_limit"]), exit=True)
+        faulthandler.dump_traceback_later(limit, exit=True)
         found = _measured(probes, step)
         faulthandler.cancel_dump_traceback_later()
+        if step == STEPS[0] and (slower := _pace(time.monotonic() - began)) > pace:
+            limit *= slower / pace
+            probes.pace = slower
+            child.progress({"pace": slower})
         probes.known = _merged(probes.known, found)
         child.progress({"found": found})
 
@@ -148,10 +159,12 @@ def _measured(probes: Probes, step: str) -> dict[str, Any]:
     """Make one measurement; what it raises becomes the finding. The findings that it adds, as JSON values."""
     kind, _, what = step.partition(" ")
     try:
+        measure = getattr(probes, kind)
         if kind == "ordering" and not probes.builds(what):
             return {}
-        measure = getattr(probes, kind)
         return _finding(step, measure(what) if what else measure())
+    except UnmeasuredError as error:
+        return _lost(step, f"{TIMED_OUT}, since {error} did", hung=True)
     except Error as error:
         return _lost(step, _gist(str(error)), hung=False)
     except Exception as error:  # noqa: BLE001 (one measurement must not cost the others)
@@ -161,39 +174,72 @@ def _measured(probes: Probes, step: str) -> dict[str, Any]:
 def _finding(step: str, value: Any) -> dict[str, Any]:
     """Return the result of a step, as a part of findings."""
     kind, _, what = step.partition(" ")
-    return {_MAPPINGS[kind]: {what: value}} if what else {kind: value}
+    if not what:
+        return {kind: value}
+    found = {MAPPINGS[kind]: {what: value}}
+    if isinstance(value, str) and value.startswith(_UNTESTED):
+        # On a busy machine, work-groups may have come too late to meet.
+        found["lost"] = {step: f"{TIMED_OUT}: {value.removeprefix(_UNTESTED)}"}
+    return found
+
+
+def _pace(first_s: float) -> float:
+    """How many times as slow as usual a device is, by the time of a first, trivial program; at least 1."""
+    return min(_MOST_PACE, max(1.0, first_s / _USUAL_FIRST_S))
 
 
 def _lost(step: str, why: str, *, hung: bool) -> dict[str, Any]:
-    """The finding that stands for a measurement that did not end well."""
+    """The finding that stands for a measurement that did not end well. After one that was too late there is none."""
     kind, _, what = step.partition(" ")
     if not what:
         return {kind: None, "lost": {kind: why}}
     without_result = {"progress": f"unknown: {why}", "ordering": f"{'untested' if hung else 'fail'}: {why}"}
-    return _finding(step, without_result.get(kind, False))
+    if hung and kind not in without_result:
+        return {"lost": {step: why}}
+    found = _finding(step, without_result.get(kind, False))
+    return {**found, "lost": {step: why}} if hung else found
 
 
-def _probe_in_children(address: DeviceAddress, timeout: float, faults: dict[str, str]) -> Findings:
-    """Make all measurements; those that killed a child or hung are added to `faults`."""
-    run = _Run(address, timeout, faults)
+def _probe_in_children(
+    address: DeviceAddress,
+    timeout: float,
+    faults: dict[str, str],
+    known: Findings,
+    steps: Sequence[str],
+    emulator: str = "",
+) -> Findings:
+    """Add measurements to what is known; those that killed a child or hung are added to `faults`."""
+    run = _ProbeRun(address, timeout, faults, known, steps)
     source = f"probed {datetime.now(UTC).date()}"
+    if emulator:
+        source += f" under the emulator {emulator}"
     survived = child.run_steps("portbar.survey.measuring.probe:probe_task", run)
     if not run.steps:
         return replace(run.known, source=source)
-    why = TIMED_OUT if survived else "too many child processes died"
+    why = NOT_BEGUN if survived else GIVEN_UP
     return replace(_given_up(run.known, run.steps, why), source=source + _CUT_SHORT)
 
 
-class _Run:
+class _ProbeRun:
     """The measurements that are left, and what was found so far."""
 
-    def __init__(self, address: DeviceAddress, timeout: float, faults: dict[str, str]) -> None:
-        self.known = Findings()
-        self.steps = list(STEPS)
+    def __init__(
+        self,
+        address: DeviceAddress,
+        timeout: float,
+        faults: dict[str, str],
+        known: Findings | None = None,
+        steps: Sequence[str] = STEPS,
+    ) -> None:
+        self.known = known or Findings()
+        self.steps = list(steps)
         self._address = address
         self._deadline = time.monotonic() + timeout
         self._faults = faults
-        self._step_limit = _STEP_S
+        #: How many times as slow as usual the device is, the limit of a step by that, and with the time that is left.
+        self._pace = 1.0
+        self._usual_limit = _STEP_S * max(1.0, timeout / _USUAL_S)
+        self._step_limit = self._usual_limit
         #: The measurement under way, and when it began.
         self._current: str | None = None
         self._since = 0.0
@@ -202,18 +248,22 @@ class _Run:
         left = self._deadline - time.monotonic()
         if not self.steps or left <= 0:
             return None
-        self._current, self._step_limit = None, min(_STEP_S, left)
+        self._current, self._step_limit = None, min(self._usual_limit * self._pace, left)
         payload = {
             "address": self._address.to_json(),
             "known": self.known.to_json(),
             "steps": self.steps,
             "step_limit": self._step_limit,
+            "pace": self._pace,
         }
         return payload, left
 
     def take(self, message: dict[str, Any]) -> None:
         if "step" in message:
             self._current, self._since = str(message["step"]), time.monotonic()
+        elif "pace" in message:
+            self._step_limit *= float(message["pace"]) / self._pace
+            self._pace = float(message["pace"])
         elif "found" in message:
             self._found(message["found"])
 
@@ -225,7 +275,7 @@ class _Run:
             hung = time.monotonic() - self._since > 0.9 * self._step_limit
             why = TIMED_OUT if hung else f"child aborted: {_gist(result.message)}"
             # Where less time was left than a measurement may take, the limit is the user's and the driver may be slow.
-            if not hung or self._step_limit == _STEP_S:
+            if not hung or self._step_limit > 0.99 * self._usual_limit * self._pace:
                 self._faults[self._current] = why
             self._found(_lost(self._current, why, hung=hung))
             return True
@@ -239,10 +289,9 @@ class _Run:
 
 
 def _given_up(known: Findings, steps: Sequence[str], why: str) -> Findings:
-    """`known` with a reason for what was not measured; what was not compiled stays unknown."""
+    """`known` with a reason for what was not measured."""
     for step in steps:
-        if step.startswith(("progress", "ordering")) or step == "loop_limit":
-            known = _merged(known, _lost(step, why, hung=True))
+        known = _merged(known, _lost(step, why, hung=True))
     return known
 
 

@@ -15,15 +15,15 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
+from portbar.backends.backend import BACKENDS
+from portbar.backends.selection import backend_of
 from portbar.choices.strategy import DeviceProfile
-from portbar.choices.timing import is_cpu
 from portbar.device import quirks
-from portbar.device.findings import RATES
+from portbar.device.findings import RATES, UnmeasuredError
 from portbar.errors import BarrierTimeoutError, Error
 from portbar.launching.program import Program
 from portbar.primitives import layout
-from portbar.primitives.atomics.variant import VARIANTS
-from portbar.primitives.headers import resolve_includes
+from portbar.primitives.headers import layout_of, resolve_includes
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.survey.measuring.probe_builds import CompileProbes, probe_text, words_text
 
@@ -41,8 +41,9 @@ _MOST_POLLS: Final = 0x7FFF_FFFF
 
 #: Seconds that a wait for another work-group may take. A thread may be kept off its core for tens of milliseconds by the very
 #: group that waits for it; a GPU's work-groups start together.
-_PATIENCE_CPU_S: Final = 0.25
-_PATIENCE_OTHER_S: Final = 0.005
+_PATIENCE_S: Final = {"cpu": 0.25, "gpu": 0.005}
+#: How many times as long waits are at most on a device or a machine that is slower than usual.
+_MOST_PACE: Final = 8.0
 #: The same for a work-item of the same group, which is there from the start or never.
 _PATIENCE_WITHIN_S: Final = 0.01
 
@@ -57,6 +58,9 @@ _ROUNDS: Final = 20_000
 _FIRST_ROUNDS: Final = 16
 _ORDERING_S: Final = 0.5
 _FAILED_WAITS: Final = 6
+#: A wait in vain that takes less than this part of its time does not wait: measured rates of polls are a few times off at most.
+_LEAST_OF_WAIT: Final = 20.0
+_BARRIER_FAILURES: Final = 2
 _BARRIER_LOCAL_SIZE: Final = 32
 _SPIN_LIMIT_S: Final = 3.0
 
@@ -98,31 +102,40 @@ class Probes(CompileProbes):
     def _volatile_polls_hold(self) -> bool:
         """Whether waits may poll by volatile loads, asked only where they would: all come, with what they announce."""
         atomics = self._best_atomics()
-        asked = VARIANTS[atomics].polls_volatile(self.facts, {"volatile_polls": True})
-        if not asked or self.known.groups_in_flight == 1 or self._may_cut_loops:
+        asked = backend_of(atomics, self.facts).polls_volatile(self.facts, {"volatile_polls": True})
+        if not asked:
+            return False
+        for needed in ("loop_limit", "groups_in_flight"):
+            if needed in self.known.unmeasured:
+                raise UnmeasuredError(needed)
+        if self.known.groups_in_flight == 1 or self._may_cut_loops:
             return False
         return self._messages_fault(atomics, self._spin_kernel("messages", atomics, "*theirs")) is None
 
     def _best_atomics(self) -> str:
-        best = next(filter(self.builds, VARIANTS), None)
+        best, unmeasured = None, None
+        for name in BACKENDS:
+            try:
+                best = best or (name if self.builds(name) else None)
+            except UnmeasuredError as error:
+                unmeasured = unmeasured or error
         if best is None:
-            raise Error("no atomics strategy works")
+            raise unmeasured or Error("no atomics strategy works")
         return best
 
     def _strategy(self, atomics: str) -> Strategy:
-        why, variant = "under test", VARIANTS[atomics]
+        why, backend = "under test", backend_of(atomics, self.facts)
         return Strategy(
             atomics=Choice(atomics, why),
             discovery=Choice("packed", why),
             device_barrier=Choice("counter", why),
             max_groups=1 if self._may_cut_loops else None,
             max_groups_reason="loops may be cut short" if self._may_cut_loops else "",
+            units=backend.units.bare(),
             capabilities=Capabilities(
                 std=self.std(atomics),
-                acquire_polls=variant.polls_acquire and "CPU" in self.facts.type,
-                rolled_polls="CPU" not in self.facts.type,
-                volatile_polls=variant.polls_volatile(self.facts, self.known.builds),
-                one_way_fences=variant.has_one_way_fences(self.known.builds),
+                volatile_polls=backend.polls_volatile(self.facts, self.known.builds),
+                one_way_fences=backend.has_one_way_fences(self.known.builds),
             ),
             workarounds=quirks.effects_of(self.facts),
         )
@@ -170,7 +183,7 @@ class Probes(CompileProbes):
     def _measure_rate(self, strategy: Strategy) -> float:
         text = resolve_includes('#include "portbar/device_barrier.h"\n' + probe_text("polls", "polls"), strategy)
         kernel = cl.Kernel(self._build(text, strategy.capabilities.std), "portbar_probe_polls")
-        words = layout.state_words(64)
+        words = layout_of(["device_barrier"]).words(64)
         most = _MOST_POLL_ROUNDS
         if self._limit is not None:
             most = max(1, self._limit // (layout.POLLS_PER_ROUND + 1) - 1)
@@ -202,7 +215,7 @@ class Probes(CompileProbes):
 
     @property
     def _patience(self) -> float:
-        return _PATIENCE_CPU_S if is_cpu(self._profile()) else _PATIENCE_OTHER_S
+        return min(self.pace, _MOST_PACE) * _PATIENCE_S[self._profile().units.kind]
 
     # Who runs at the same time as whom.
 
@@ -222,10 +235,10 @@ class Probes(CompileProbes):
         """Work-groups that were seen in a small kernel at the same time."""
         atomics = self._best_atomics()
         kernel = self._spin_kernel("residents", atomics)
-        units, cpu = self.facts.compute_units or 1, is_cpu(self._profile())
-        local_size = 1 if cpu else min(256, self.facts.max_work_group_size or 256)
+        units, threads = self.facts.compute_units or 1, self._profile().units.kernels_alike
+        local_size = 1 if threads else min(256, self.facts.max_work_group_size or 256)
         # A CPU runtime takes work-groups in chunks, so that few of them find its threads sooner than many.
-        asked = 2 * max(units, os.cpu_count() or 1) if cpu else 32 * units
+        asked = 2 * max(units, os.cpu_count() or 1) if threads else 32 * units
         patience, attempts = max(1, self._polls(self._patience, atomics) // (_UNROLL + 1)), 3
         if self._limit is not None:
             patience, attempts = max(1, self._limit * 9 // 10), _SHORT_ATTEMPTS
@@ -286,49 +299,58 @@ class Probes(CompileProbes):
         return self._barrier_fault(atomics) or "pass"
 
     def _messages_fault(self, atomics: str, kernel: cl.Kernel) -> str | None:
-        cpu = is_cpu(self._profile())
-        pairs = 1 if cpu else max(1, min(self.known.groups_in_flight or 2, 2 * (self.facts.compute_units or 1)) // 2)
+        known, alike = self.known.groups_in_flight or 2, self._profile().units.kernels_alike
+        pairs = 1 if alike else max(1, min(known, 2 * (self.facts.compute_units or 1)) // 2)
         limit = np.uint32(self._polls(self._patience, atomics))
-        chunk, done, stale, failed = _FIRST_ROUNDS, 0, 0, 0
-        most = _ROUNDS
+        chunk, done, stale, absent, missed = _FIRST_ROUNDS, 0, 0, 0, 0
+        # Work-groups that are known to meet may be kept from it by other work.
+        most, most_absent = _ROUNDS, _FAILED_WAITS * (4 if (self.known.groups_in_flight or 1) > 1 else 1)
         if self._limit is not None:
             # The waits of a launch get the iterations that the checks' loops do not use up.
             most = max(1, self._limit // (8 * _PAYLOAD))
         deadline = time.monotonic() + _ORDERING_S
-        while done < _ROUNDS * pairs and stale == 0 and failed < _FAILED_WAITS:
+        while done < _ROUNDS * pairs and stale == 0 and missed < _FAILED_WAITS and absent < most_absent:
             flags = self._buffer(2 * pairs * layout.LINE_WORDS)
             data = self._buffer(2 * pairs * layout.LINE_WORDS * _PAYLOAD)
-            report = self._buffer(6 * pairs)
+            report = self._buffer(8 * pairs)
             seconds = self._run(kernel, 2 * pairs, 1, flags, data, report, np.uint32(chunk), limit)
-            finished, wrong, lost = self._read(report).reshape(-1, 3).sum(axis=0, dtype=np.int64).tolist()
-            done, stale, failed = done + finished, stale + wrong, failed + (lost > 0)
+            finished, wrong, late, unseen = self._read(report).reshape(-1, 4).sum(axis=0, dtype=np.int64).tolist()
+            done, stale = done + finished, stale + wrong
+            ended = late == unseen == 0
+            # A group whose peer has given up waits in vain, too: the launch counts once, for the worse. A wait that takes no
+            # time is one that a compiler has taken out of its loop.
+            if unseen or (late and seconds < self._patience / _LEAST_OF_WAIT):
+                missed += 1
+            elif late:
+                absent += 1
             # Rounds may end even where a compiler keeps the polled value: the message may come before its first poll.
-            if lost == 0 and time.monotonic() > deadline:
+            if ended and time.monotonic() > deadline:
                 break
-            if lost == 0 and seconds < _ORDERING_S / 8:
+            if ended and seconds < _ORDERING_S / 8:
                 chunk = min(most, 4 * chunk)
         if stale:
             return f"fail: {stale} of {done} messages between work-groups came with stale data"
-        if self._limit is not None or (done and failed < _FAILED_WAITS):
+        # A message may come between the last poll and the addition, once.
+        if self._limit is not None or (done >= _FIRST_ROUNDS and missed <= 1):
             return None
-        if self.known.groups_in_flight is None:
-            return "untested: no two work-groups met"
-        return f"fail: {failed} launches ended with one work-group never having seen what the other one released"
+        if missed:
+            return f"fail: {missed} launches ended with one work-group never having seen what the other one released"
+        return "untested: no two work-groups met"
 
     def _barrier_fault(self, atomics: str) -> str | None:
         source = '#include "portbar/device_barrier.h"\n' + probe_text(
             "barrier", "barrier", local_size=_BARRIER_LOCAL_SIZE
         )
-        program = _MeasuringProgram(self.context, source, strategy=self._strategy(atomics), spin_limit=_SPIN_LIMIT_S)
+        patient = _SPIN_LIMIT_S * min(self.pace, _MOST_PACE)
+        program = _MeasuringProgram(self.context, source, strategy=self._strategy(atomics), spin_limit=patient)
         program.measured = replace(self._profile(), findings=replace(self.known, polls_per_second=self._rate(atomics)))
         kernel = program.kernel("portbar_probe_barrier")
         at_least = 2 if (self.known.groups_in_flight or 1) > 1 and not self._may_cut_loops else 1
-        chunk, seed, held, stale, attempts = _FIRST_ROUNDS // 2, 1, 0, 0, 0
+        chunk, seed, held, stale, attempts, given_up = _FIRST_ROUNDS // 2, 1, 0, 0, 0, 0
         most = _ROUNDS if self._limit is None else max(1, self._limit // 64)
         groups = kernel.occupancy(self.queue, (_BARRIER_LOCAL_SIZE,)).groups
-        if is_cpu(self._profile()):
-            # More groups than cores find nothing more, and take turns by the time slice.
-            groups = min(groups, max(2, os.cpu_count() or 1))
+        # More groups than run at once find nothing more, and take turns by the time slice.
+        groups = self._profile().units.at_once(groups)
         deadline = time.monotonic() + _ORDERING_S
         while held < _ROUNDS and stale == 0:
             size = groups * _BARRIER_LOCAL_SIZE
@@ -339,7 +361,11 @@ class Probes(CompileProbes):
             try:
                 launch.wait()
             except BarrierTimeoutError as error:
-                return f"fail: {str(error).split('. ', maxsplit=1)[0]}"
+                given_up += 1
+                # Once may be the machine's fault.
+                if given_up == _BARRIER_FAILURES:
+                    return f"fail: {str(error).split('. ', maxsplit=1)[0]}"
+                continue
             except Error:
                 # Nothing but the barrier writes to the state here.
                 return "fail: arrivals at a device barrier were lost or counted twice"

@@ -5,8 +5,6 @@ Each measurement compiles a kernel of `cl_templates/probe`, runs it and judges t
 
 from __future__ import annotations
 
-import platform
-import sys
 import time
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,12 +12,13 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
+from portbar.backends import host_threads
+from portbar.backends.backend import BACKENDS
+from portbar.backends.selection import units_of
 from portbar.device.facts import DeviceFacts, facts
-from portbar.device.findings import Findings
+from portbar.device.findings import Findings, UnmeasuredError
 from portbar.primitives import layout
 from portbar.primitives.atomics import word_context, word_pieces
-from portbar.primitives.atomics.variant import VARIANTS
-from portbar.primitives.backend import yield_piece
 from portbar.primitives.strategy import Choice, Strategy
 from portbar.rendering.templates import render_def
 from portbar.survey.measuring.rounds import device_s
@@ -37,6 +36,8 @@ _PTX_FEATURES: Final = frozenset({"mbarrier", "one_way_fences"})
 
 #: Work-items of the kernels that try inline assembly, enough for a compiler to vectorise them: the effect ASSEMBLY_ABORTS.
 _HOST_CALL_LOCAL_SIZE: Final = 64
+#: Those of the host's calls that are pauses.
+_PAUSES: Final = frozenset(one.pause_probe for one in host_threads.PROCESSORS)
 
 #: The results of the calls of `portbar_probe_words` on a device that executes them correctly.
 _ANSWERS: Final = (5, 7, 7, 9, 10, 43, 100, 200, 200)
@@ -61,6 +62,8 @@ class CompileProbes:
 
     device: cl.Device
     known: Findings = field(default_factory=Findings)
+    #: How many times as slow as usual the device or the machine is.
+    pace: float = 1.0
 
     def __post_init__(self) -> None:
         self.facts: DeviceFacts = facts(self.device)
@@ -110,36 +113,36 @@ class CompileProbes:
 
     def feature(self, name: str) -> bool:
         """Whether a kernel that uses a feature compiles and works, at the highest language level that does."""
-        if name in _PTX_FEATURES and not self._takes_ptx:
+        if name in _PTX_FEATURES and not BACKENDS["ptx"].takes_text(self.facts):
             return False
         if name not in _OF_2_0:
             return self._feature_works(name, None)
-        std = next((std for std in ("CL3.0", "CL2.0") if self.known.builds.get(std)), None)
+        std = next((std for std in ("CL3.0", "CL2.0") if self._built(std, f"level {std}")), None)
         return std is not None and self._feature_works(name, std)
 
-    @property
-    def _takes_ptx(self) -> bool:
-        return any("cl_nv_" in extension for extension in self.facts.extensions)
+    def _built(self, name: str, measurement: str) -> bool:
+        """Whether a compile probe passed, or `UnmeasuredError` where there was too little time for its measurement."""
+        if measurement in self.known.unmeasured:
+            raise UnmeasuredError(measurement)
+        return bool(self.known.builds.get(name))
 
     def host_call(self, name: str) -> bool:
         """Whether one of the host's calls compiles and comes back. Inline assembly may take a driver down: probe these last."""
-        if "CPU" not in self.facts.type:
+        if not units_of(self.facts).may_assemble(self.facts):
             return False
-        if name == "x86_pause":
-            return self._feature_works(name, None, local_size=_HOST_CALL_LOCAL_SIZE)
-        if not self._may_call_linux():
+        here = host_threads.processor()
+        if here is None or (name in _PAUSES and name != here.pause_probe):
             return False
-        needs = render_def(*yield_piece("syscall"), {})
+        relax = render_def(here.template, "relax", {})
+        if name in _PAUSES:
+            return self._feature_works("pause", None, relax, _HOST_CALL_LOCAL_SIZE)
+        if not (host_threads.calls_linux() and self._built(here.pause_probe, f"host_call {here.pause_probe}")):
+            return False
+        needs = render_def(here.template, "yield_processor", {})
         if name == "asm_anywhere":
-            return bool(self.known.builds.get("yield_syscall")) and self._feature_works(
-                name, None, needs, _HOST_CALL_LOCAL_SIZE
-            )
+            yields = self._built("yield_syscall", "host_call yield_syscall")
+            return yields and self._feature_works(name, None, relax + needs, _HOST_CALL_LOCAL_SIZE)
         return self._feature_works("yield_processor", None, needs, _HOST_CALL_LOCAL_SIZE)
-
-    def _may_call_linux(self) -> bool:
-        """Whether the number of the system call means here what it should, and inline assembly was seen to work."""
-        linux = sys.platform == "linux" and platform.machine() == "x86_64"
-        return linux and bool(self.known.builds.get("x86_pause"))
 
     def atomics(self, probe: str) -> bool:
         """Whether every word function of an atomics strategy compiles, runs and returns correct results.
@@ -147,7 +150,7 @@ class CompileProbes:
         The strategy may have a language level after an `@`.
         """
         name, _, std = probe.partition("@")
-        if VARIANTS[name].by_ptx and not self._takes_ptx:
+        if not BACKENDS[name].takes_text(self.facts):
             return False
         groups, local_size = 4, 16
         word, answers = self._buffer(2 * layout.LINE_WORDS), self._buffer(len(_ANSWERS))
@@ -161,8 +164,11 @@ class CompileProbes:
 
     def std(self, atomics: str) -> str | None:
         """The `-cl-std` with which an atomics strategy was found to build."""
-        return VARIANTS[atomics].std(self.facts, self.known)
+        return BACKENDS[atomics].std(self.facts, self.known)
 
     def builds(self, atomics: str) -> bool:
-        """Whether an atomics strategy was found to build."""
-        return any(self.known.builds.get(probe) for probe in VARIANTS[atomics].probes)
+        """Whether an atomics strategy was found to build; `UnmeasuredError` where one of its probes may yet."""
+        probes = BACKENDS[atomics].probes
+        if any(self.known.builds.get(probe) for probe in probes):
+            return True
+        return any(self._built(probe, f"atomics {probe}") for probe in probes)

@@ -13,7 +13,6 @@ import numpy as np
 import pyopencl as cl
 
 from portbar.choices.strategy import DeviceProfile, choose
-from portbar.choices.timing import is_cpu
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.build import build_options, compile_program
 from portbar.launching.kernel import Kernel
@@ -21,7 +20,7 @@ from portbar.launching.program import Program
 from portbar.primitives.reduction.selection import VARIANTS
 from portbar.records.reading import NO_TIME, missing
 from portbar.survey.measuring.rounds import Budget, device_s, in_one_line, most_rounds
-from portbar.survey.measuring.session import Loop, Session, check, failure, possible_sizes, repeated, time_in_turns
+from portbar.survey.measuring.session import Session, TimedLoop, check, failure, possible_sizes, repeated, time_in_turns
 
 #: In the order of measuring, so that a step that runs out of time has measured the most informative rows.
 LEVELS: Final = ("work_group", "device", "sub_group")
@@ -219,7 +218,7 @@ class _Reductions:
         def every(rounds: int) -> Any:
             return np.tile(expected(kind, members, rounds), self.units)
 
-        return Loop(self.queue, kernel, self.units, local, _DTYPES[kind], every).launch
+        return TimedLoop(self.queue, kernel, self.units, local, _DTYPES[kind], every).launch
 
     def _who(self, built: cl.Program, local: int) -> Any:
         """The number of those that each work-item of a group is reduced with."""
@@ -243,9 +242,14 @@ class _Reductions:
         return compile_program(self.queue.context, self.queue.device, text, (*others, std))
 
 
+#: Kind of compute units -> local sizes, and those of a quick survey.
+_SIZES: Final = {"cpu": (64,), "gpu": (64, 256)}
+_QUICK_SIZES: Final = {"cpu": (64,), "gpu": (256,)}
+
+
 def reduction_sizes(profile: DeviceProfile, *, quick: bool = False) -> list[int]:
     """Local sizes of the reduction step, whose functions are compiled for one each."""
-    return possible_sizes((64,) if is_cpu(profile) else (256,) if quick else (64, 256), profile)
+    return possible_sizes((_QUICK_SIZES if quick else _SIZES)[profile.units.kind], profile)
 
 
 def measure(session: Session) -> None:

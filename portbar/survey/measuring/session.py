@@ -126,7 +126,7 @@ def possible_sizes(wanted: Sequence[int], profile: DeviceProfile, largest: int |
     return sorted({min(size, limit) for size in wanted})
 
 
-class Loop:
+class TimedLoop:
     """A kernel `(global T *left, const uint rounds)` on one queue; `launch` runs it and checks what it left.
 
     T has 32 bits. `expected` gives, for a number of rounds, what each work-item leaves.

@@ -12,12 +12,11 @@ import numpy as np
 import pyopencl as cl
 
 from portbar.choices.strategy import DeviceProfile, choose
-from portbar.choices.timing import is_cpu
 from portbar.launching.build import build_options, compile_program
 from portbar.primitives.split_barrier import selection as split_barrier
 from portbar.records.reading import NO_TIME, missing
 from portbar.survey.measuring.rounds import most_rounds
-from portbar.survey.measuring.session import Loop, Session, largest_group, possible_sizes, repeated, time_in_turns
+from portbar.survey.measuring.session import Session, TimedLoop, largest_group, possible_sizes, repeated, time_in_turns
 
 #: Register work between arrive and wait, which a loop cannot shorten.
 _FACTOR: Final = 1664525
@@ -62,11 +61,14 @@ def usable_strategies(profile: DeviceProfile) -> dict[str, str]:
     return {name: "" if allowed else why for name, (allowed, why) in judged.items()}
 
 
+#: Kind of compute units -> local sizes, and those of a quick survey.
+_SIZES: Final = {"cpu": (1, 64, 256), "gpu": (32, 256, 1024)}
+_QUICK_SIZES: Final = {"cpu": (64,), "gpu": (256,)}
+
+
 def split_barrier_sizes(profile: DeviceProfile, largest: int | None = None, *, quick: bool = False) -> list[int]:
     """Local sizes of the split-barrier step."""
-    if is_cpu(profile):
-        return possible_sizes((64,) if quick else (1, 64, 256), profile, largest)
-    return possible_sizes((256,) if quick else (32, 256, 1024), profile, largest)
+    return possible_sizes((_QUICK_SIZES if quick else _SIZES)[profile.units.kind], profile, largest)
 
 
 def measure(session: Session) -> None:
@@ -91,7 +93,7 @@ def measure(session: Session) -> None:
                 for name, program in programs.items()
             } | {"": whole}
             sides = {
-                name: Loop(queue, kernel, groups, size, np.uint32, partial(_expected, groups * size)).launch
+                name: TimedLoop(queue, kernel, groups, size, np.uint32, partial(_expected, groups * size)).launch
                 for name, kernel in kernels.items()
             }
             part = session.budget.part(1 / (len(sizes) - index))

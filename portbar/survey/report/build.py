@@ -11,10 +11,10 @@ from portbar.errors import RecordError
 from portbar.records import load
 from portbar.records.plain import amount, printable
 from portbar.records.writing import is_folder
-from portbar.survey.report.collect import Json, collect, in_order
+from portbar.survey.report.collect import Json, collect, distinct, in_order
 from portbar.survey.report.markdown import markdown
 from portbar.survey.report.page import page
-from portbar.survey.report.plots import barrier_plots, recall_plots
+from portbar.survey.report.plots import barrier_plots, cost_plots, recall_plots
 from portbar.survey.report.tables import VERDICTS, compiled_table, tables
 from portbar.survey.tables import Table
 
@@ -49,7 +49,7 @@ class FolderReport:
         said = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
         newest = max((one["created"] for one in self.devices if one["kind"] != "published"), default=None)
         of = f"{amount(self.records, 'record')} of {amount(len(self.devices), 'device')}"
-        when = f"; the newest measurement is of {newest}" if newest else ""
+        when = f"; the newest measurement is of {newest[:10]}" if newest else ""
         return [f"{of}{when}. Verdicts: {said or 'none'}."]
 
     def to_markdown(self) -> str:
@@ -58,7 +58,8 @@ class FolderReport:
 
     def to_html(self, *, plots: bool = True) -> str:
         """Return the whole page; `UnsupportedFeatureError` if plots are wanted and there is no matplotlib."""
-        drawn = {"recall": recall_plots(self.devices), "barriers": barrier_plots(self.devices)} if plots else {}
+        made = {"verdicts": cost_plots, "recall": recall_plots, "barriers": barrier_plots} if plots else {}
+        drawn = {name: draw(self.devices) for name, draw in made.items()}
         return page(TITLE, self.intro(), self.tables(), drawn, self.unread)
 
 
@@ -89,4 +90,4 @@ def build(folder: Path) -> FolderReport:
             else "it has no .json files"
         )
         raise RecordError(f"no record is in {folder.name!r}: {what}")
-    return FolderReport(in_order(devices), count, unread, compiled_table(folder))
+    return FolderReport(in_order(distinct(devices)), count, unread, compiled_table(folder))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from portbar.survey.device import Device
 from portbar.survey.steps import STEPS
 from portbar.survey.steps.occupancy import most_groups
+from portbar.survey.summary import cost
 
 Json = dict[str, Any]
 
@@ -15,6 +18,21 @@ Json = dict[str, Any]
 def collect(records: Iterable[tuple[str, Mapping[str, Any]]]) -> list[Json]:
     """Return summaries of all devices of records, which come with their names."""
     return [_summary(name, record, Device(entry)) for name, record in records for entry in record["devices"]]
+
+
+def distinct(devices: Iterable[Json]) -> list[Json]:
+    """Return summaries with distinct labels: those of one label name their records too, and say so by `repeated`."""
+    found = list(devices)
+    labels = Counter(one["label"] for one in found)
+    places = Counter((one["label"], one["record"]) for one in found)
+
+    def told_apart(one: Json) -> Json:
+        repeated = labels[one["label"]] > 1
+        more = [one["record"]] if repeated else []
+        more += [one["number"]] if places[one["label"], one["record"]] > 1 else []
+        return one | {"repeated": repeated, "label": ", ".join((one["label"], *more))}
+
+    return [told_apart(one) for one in found]
 
 
 def in_order(devices: Iterable[Json]) -> list[Json]:
@@ -34,10 +52,12 @@ def _summary(name: str, record: Mapping[str, Any], device: Device) -> Json:
         "kind": record["kind"],
         "source": _citation(record),
         "year": (record.get("source") or {}).get("year"),
-        "created": record["created"][:10],
+        "created": record["created"],
         "portbar": (record.get("portbar") or {}).get("version"),
         "partial": record["partial"],
         "label": device.label,
+        "repeated": False,
+        "number": device.number,
         "name": device.name,
         "vendor": facts.get("vendor"),
         "platform": facts.get("platform_name"),
@@ -48,10 +68,19 @@ def _summary(name: str, record: Mapping[str, Any], device: Device) -> Json:
         "verdict": _verdict(device),
         "reason": device.one_group or device.why_not,
         "groups": most_groups(device.entry),
+        "cost": _cost(device),
         "strategy": device.strategy,
         "quirks": device.quirks,
         **{step.summary_name or step.name: step.summary(device.entry) for step in STEPS},
     }
+
+
+def _cost(device: Device) -> Json | None:
+    """The cost of a barrier as the survey's summary has it, and whether the times vary too much to go by."""
+    found = None if "max_groups" in device.strategy else cost(device.entry)
+    if found is None:
+        return None
+    return {**asdict(found), "speedup": found.speedup, "unsteady": bool(device.part("barrier").get("unsteady"))}
 
 
 def _citation(record: Mapping[str, Any]) -> str | None:

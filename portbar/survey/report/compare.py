@@ -15,6 +15,9 @@ from portbar.survey.steps import STEPS
 #: How many times slower counts as a regression unless the user says otherwise.
 FACTOR: Final = 1.25
 
+#: The remark on times that are not judged, since other work was in them.
+BUSY: Final = "measured on a busy machine"
+
 #: The parts of a device that are compared before those of the steps, in the order in which they are shown. The rows of the
 #: probe are merged with the findings, which are their digest.
 _GROUPS: Final = ("devices", "status", "facts", "findings", "quirks", "strategy")
@@ -24,7 +27,7 @@ _PROBE_NAMES: Final = {"builds": "build", "progress": "progress", "ordering": "o
 
 
 @dataclass(frozen=True)
-class Item:
+class Difference:
     """One difference."""
 
     #: Title of the device in the new record, or in the old record if only that has it.
@@ -58,7 +61,7 @@ class Comparison:
     """How two records differ."""
 
     #: Everything that differs, regressions and improvements among it, in the order of the groups.
-    differences: tuple[Item, ...]
+    differences: tuple[Difference, ...]
     #: Group -> how many of its values are the same.
     equal: Mapping[str, int]
     #: The devices that were compared. Empty when no device of one record is in the other.
@@ -67,12 +70,12 @@ class Comparison:
     factor: float = FACTOR
 
     @property
-    def regressions(self) -> tuple[Item, ...]:
+    def regressions(self) -> tuple[Difference, ...]:
         """Return lost features and slower times; only of pairs that are one device."""
         return tuple(item for item in self.differences if item.mark == WORSE)
 
     @property
-    def improvements(self) -> tuple[Item, ...]:
+    def improvements(self) -> tuple[Difference, ...]:
         """Return new features and faster times; only of pairs that are one device."""
         return tuple(item for item in self.differences if item.mark == BETTER)
 
@@ -133,7 +136,7 @@ def compare(
     before, after = ([Device(entry) for entry in record["devices"]] for record in (old, new))
     one_each = len(before) == len(after) == 1
     positions = {0: 0} if one_each else matched(before, after)
-    found: list[Item] = []
+    found: list[Difference] = []
     equal: Counter[str] = Counter()
     pairs = []
     for index, position in positions.items():
@@ -145,11 +148,11 @@ def compare(
     for index, device in enumerate(before):
         if index not in positions:
             text, mark = f"only in the old record: {device.label}", WORSE if pairs and device.is_surveyed else ""
-            found.append(Item(device.title, "devices", "devices", device.label, None, text, mark))
+            found.append(Difference(device.title, "devices", "devices", device.label, None, text, mark))
     for index, device in enumerate(after):
         if index not in positions.values():
             text = f"only in the new record: {device.label}"
-            found.append(Item(device.title, "devices", "devices", None, device.label, text))
+            found.append(Difference(device.title, "devices", "devices", None, device.label, text))
     groups = (*_GROUPS, *(step.name for step in STEPS))
     found.sort(key=lambda item: groups.index(item.group))
     return Comparison(tuple(found), {name: equal[name] for name in groups if equal[name]}, tuple(pairs), factor)
@@ -222,7 +225,9 @@ def _findings(entry: Mapping[str, Any]) -> Iterator[Leaf]:
         yield Leaf("findings", "", name, found[name])
 
 
-def _differences(old: Device, new: Device, factor: float, equal: Counter[str], *, only_used: bool) -> Iterator[Item]:
+def _differences(
+    old: Device, new: Device, factor: float, equal: Counter[str], *, only_used: bool
+) -> Iterator[Difference]:
     before, after = ({leaf.path: leaf for leaf in _leaves(device, only_used=only_used)} for device in (old, new))
     # Only the barrier step records it; the times of the other steps were taken beside the same work.
     spoilt = any(device.part("barrier").get("unsteady") for device in (old, new))
@@ -236,17 +241,17 @@ def _differences(old: Device, new: Device, factor: float, equal: Counter[str], *
             continue
         mark, text = judgement.mark, judgement.text
         if spoilt and unit_of(leaf.value) in TIMES and judgement.ratio is not None:
-            mark, text = "", f"{text} (measured on a busy machine)"
+            mark, text = "", f"{text} ({BUSY})"
         if leaf.name == "status":
             reason = new.why_not if leaf.group == "status" else new.part(leaf.group).get("reason")
             text += f" ({reason})" if reason else ""
-        yield Item(new.title, leaf.group, path, leaf.value, other.value, text, mark, judgement.ratio)
+        yield Difference(new.title, leaf.group, path, leaf.value, other.value, text, mark, judgement.ratio)
     yield from _unmatched(new.title, before, after, bool(old.strategy and new.strategy))
 
 
 def _unmatched(
     device: str, before: Mapping[str, Leaf], after: Mapping[str, Leaf], strategies_known: bool
-) -> Iterator[Item]:
+) -> Iterator[Difference]:
     """Yield values in only one of the two: single values one by one, rows of a step counted."""
     counted: dict[str, tuple[list[Leaf], list[Leaf]]] = {}
     for path, leaf in (*before.items(), *after.items()):
@@ -258,7 +263,7 @@ def _unmatched(
             continue
         old, new = (None, leaf.value) if is_new else (leaf.value, None)
         text = f"only in the {'new' if is_new else 'old'} record: {said(leaf.value)}"
-        yield Item(device, leaf.group, path, old, new, text, _mark(leaf, is_new) if strategies_known else "")
+        yield Difference(device, leaf.group, path, old, new, text, _mark(leaf, is_new) if strategies_known else "")
     for group, (gone, come) in counted.items():
         parts = [
             f"{len(some)} values only in the {which} record ({some[0].row} ...)" if len(some) > 1
@@ -266,7 +271,7 @@ def _unmatched(
             for some, which in ((gone, "old"), (come, "new"))
             if some
         ]  # fmt: skip
-        yield Item(device, group, f"{group} / rows", len(gone), len(come), "; ".join(parts))
+        yield Difference(device, group, f"{group} / rows", len(gone), len(come), "; ".join(parts))
 
 
 def _mark(leaf: Leaf, is_new: bool) -> str:

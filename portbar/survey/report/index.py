@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +10,7 @@ from typing import Any, Final
 from portbar.errors import RecordError
 from portbar.records import writing
 from portbar.records.files import read_folder
-from portbar.survey.report.collect import collect, in_order
+from portbar.survey.report.collect import collect, distinct, in_order
 from portbar.survey.report.markdown import table_text
 from portbar.survey.report.tables import tables
 
@@ -23,10 +24,16 @@ _TABLES: Final = ("verdicts", "recall")
 
 
 def index(folder: Path) -> tuple[str, str]:
-    """Return the text of a folder's page as it is, and as it should be.
+    """Return the text of a folder's page as it is, and as it should be; without a page it is empty, and a new one is due.
 
-    `RecordError` if the folder has no page with the two markers, or a file in it is not a record.
+    `RecordError` if the page lacks the two markers, the folder has neither a page nor a record, or a file in it is not a
+    record.
     """
+    if not os.path.lexists(folder / PAGE):
+        found = read_folder(folder)
+        if not found:
+            raise RecordError(f"{folder.name!r} holds neither records nor a {PAGE}: name a folder of records")
+        return "", f"# Records of OpenCL devices\n\n{BEGIN}\n\n{_of_folder(found)}\n\n{END}\n"
     try:
         # A pipe in its place would wait for a writer, and a device never end.
         text = (folder / PAGE).read_text(encoding="utf-8") if writing.is_file(folder / PAGE) else ""
@@ -35,15 +42,17 @@ def index(folder: Path) -> tuple[str, str]:
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        lack = f"{PAGE} of the folder lacks" if (folder / PAGE).exists() else f"the folder has no {PAGE}: make one with"
-        raise RecordError(f"{lack} the two lines that enclose the index: {BEGIN} {END}")
-    made = index_of((path.name, record) for path, record in read_folder(folder))
-    return text, f"{before}{BEGIN}\n\n{made}\n\n{END}{after}"
+        raise RecordError(f"{PAGE} of the folder lacks the two lines that enclose the index: {BEGIN} {END}")
+    return text, f"{before}{BEGIN}\n\n{_of_folder(read_folder(folder))}\n\n{END}{after}"
+
+
+def _of_folder(found: Iterable[tuple[Path, Mapping[str, Any]]]) -> str:
+    return index_of((path.name, record) for path, record in found)
 
 
 def index_of(records: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
     """Return the tables as Markdown; each device leads to the file of its record."""
-    made = (table for table in tables(in_order(collect(records))) if table.name in _TABLES)
+    made = (table for table in tables(in_order(distinct(collect(records)))) if table.name in _TABLES)
     return "\n\n".join(table_text(table, links=True) for table in made)
 
 

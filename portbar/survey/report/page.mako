@@ -18,7 +18,7 @@ are portbar's own. Ends of cells and rows are left out, as HTML allows, since a 
 }
 * { box-sizing: border-box; }
 body {
-  margin: 0 auto; padding: 1rem clamp(0.75rem, 3vw, 2.5rem) 3rem; max-width: 90rem;
+  margin: 0; padding: 1rem clamp(0.75rem, 3vw, 2.5rem) 3rem;
   background: var(--page); color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere;
 }
 h1 { font-size: 1.6rem; line-height: 1.2; margin: 0.5rem 0; }
@@ -28,6 +28,8 @@ a { color: var(--link); }
 .quiet, figcaption { color: var(--quiet); font-size: 0.875rem; }
 nav ul { padding: 0; margin: 0.75rem 0; display: flex; flex-wrap: wrap; gap: 0.25rem 1.25rem; list-style: none; }
 .scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: 4px; max-height: 85vh; margin: 0.75rem 0; }
+.scroll.more { box-shadow: inset -1rem 0 0.75rem -0.75rem var(--quiet); }
+.hint { margin: 0.25rem 0; }
 .scroll:focus-visible, button:focus-visible, input:focus-visible { outline: 2px solid var(--link); outline-offset: 1px; }
 table { border-collapse: separate; border-spacing: 0; font-size: 0.875rem; font-variant-numeric: tabular-nums; min-width: 100%; }
 th, td { padding: 0.3rem 0.6rem; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); overflow-wrap: normal; }
@@ -76,8 +78,8 @@ summary { cursor: pointer; }
 @page { size: A4 landscape; margin: 1cm; }
 @media print {
   body { max-width: none; padding: 0; font-size: 9pt; }
-  nav, label.filter { display: none; }
-  .scroll { overflow: visible; border: 0; max-height: none; }
+  nav, label.filter, .hint { display: none; }
+  .scroll, .scroll.more { overflow: visible; border: 0; max-height: none; box-shadow: none; }
   table { font-size: 6pt; min-width: 0; }
   th, td { padding: 1pt 2pt; position: static; min-width: 0; }
   thead th, tbody th { position: static; min-width: 0; }
@@ -122,6 +124,17 @@ summary { cursor: pointer; }
       row.hidden = row.textContent.toLowerCase().indexOf(text) < 0;
     });
   }
+  function tell(table, hint) {
+    var box = table.parentNode, edge = box.getBoundingClientRect().right + 1;
+    var hidden = Array.from(table.tHead.rows[0].cells).filter(function (cell) {
+      return cell.getBoundingClientRect().right > edge;
+    }).length;
+    box.classList.toggle("more", hidden > 0);
+    hint.hidden = box.scrollWidth <= box.clientWidth + 1;
+    hint.textContent = hidden
+      ? hidden + (hidden === 1 ? " more column" : " more columns") + " to the right: scroll the table \u2192"
+      : "\u2190 scroll the table back";
+  }
   var tables = Array.from(document.querySelectorAll("table"));
   tables.forEach(function (table) {
     Array.from(table.tHead.rows[0].cells).forEach(function (cell, column) {
@@ -135,6 +148,12 @@ summary { cursor: pointer; }
         history.replaceState(null, "", "#sort=" + table.id + "," + column + (descending ? ",down" : ""));
       });
     });
+    var hint = document.createElement("p"), told = tell.bind(null, table, hint);
+    hint.className = "quiet hint";
+    table.parentNode.before(hint);
+    table.parentNode.addEventListener("scroll", told);
+    window.addEventListener("resize", told);
+    told();
     if (table.tBodies[0].rows.length > 10) {
       var label = document.createElement("label"), input = document.createElement("input");
       label.className = "filter";

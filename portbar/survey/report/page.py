@@ -9,14 +9,21 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.resources
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
+from typing import Final
 
 import mako.template
 
 from portbar.survey.report.plots import Plots
 from portbar.survey.tables import Cell, Table
+
+#: Words that may be longer than a line of a phone's column, and where their parts end. Browsers break lines after spaces and
+#: hyphens anyway.
+_LONG_WORD: Final = re.compile(r"[^\s-]{16,}")
+_PART_END: Final = re.compile(r"([_.+/])(?=\w)")
 
 
 @cache
@@ -56,7 +63,8 @@ def _hash(text: str) -> str:
 
 
 def _row(table: Table, row: Sequence[Cell]) -> str:
-    parts = [f'<tr><th scope="row">{escape(row[0].text)}']
+    name = _LONG_WORD.sub(lambda word: _PART_END.sub(r"\1<wbr>", word[0]), escape(row[0].text))
+    parts = [f'<tr><th scope="row">{name}']
     for cell, title in zip(row[1:], table.columns[1:], strict=True):
         kinds = " ".join(kind for kind in (cell.kind, "" if title in table.words else "num") if kind)
         attributes = f' class="{kinds}"' if " " in kinds else f" class={kinds}" if kinds else ""

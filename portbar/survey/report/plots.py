@@ -20,13 +20,15 @@ from xml.etree import ElementTree as ET
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.errors import UnsupportedFeatureError
 from portbar.survey.report.collect import Json
-from portbar.survey.tables import digits
+from portbar.survey.tables import digits, ratio_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Most devices in the plots of recall and of barriers: more could not be read, and each costs the page some kilobytes.
+#: Most devices in the plots of costs, of recall and of barriers: more could not be read, and each costs the page some
+#: kilobytes.
+MOST_COSTS: Final = 24
 MOST_RECALL: Final = 24
 MOST_BARRIERS: Final = 12
 
@@ -42,8 +44,20 @@ _INK, _FAINT = "#0000f0", "#0000f1"
 
 #: Colour and shape of a lock's mark, and how far below its line it is, so that equal ones do not hide each other.
 _LOCKS: Final = {"spin": ("#0000a2", "v", -0.1), "ticket": ("#0000a1", "s", 0.04), "packed": ("#0000a3", "o", 0.18)}
+#: The title of the axis of recall, by whether it was measured with patience, and without.
+_RECALL_TITLES: Final = {
+    (True, True): "recall, %; hollow: without patience, as published chips were measured",
+    (True, False): "recall, %",
+    (False, True): "recall without patience, %",
+}
 _MARKERS: Final = "osv^Dph"
 _RELAUNCH: Final = "#0000a0"
+_FASTER, _SLOWER = "#0000a1", "#0000a2"
+#: Texts in a plot.
+_TEXT: Final[dict[str, Any]] = {"color": _INK, "fontsize": 8, "parse_math": False}
+
+#: The smallest speed-up that is drawn, and the inverse of the largest.
+_AT_LEAST: Final = 1e-6
 
 _SVG: Final = "http://www.w3.org/2000/svg"
 _LINK: Final = "{http://www.w3.org/1999/xlink}href"
@@ -89,11 +103,14 @@ def _axes(width: float, height: float, place: tuple[float, float, float, float])
     return figure, figure.add_axes(place)
 
 
-def representatives(devices: Sequence[Json], most: int) -> list[Json]:
-    """Return at most `most` devices to draw: of each device its newest record, those with most work-groups first."""
-    newest: dict[tuple[Any, Any], Json] = {}
+def representatives(devices: Sequence[Json], most: int, names: Sequence[str] = ("platform", "name")) -> list[Json]:
+    """Return at most `most` devices to draw: of each device its newest record, those with most work-groups first.
+
+    `names` are those of what two records of one device share.
+    """
+    newest: dict[tuple[Any, ...], Json] = {}
     for one in devices:
-        key = (one["platform"], one["name"])
+        key = tuple(one[name] for name in names)
         if key not in newest or one["created"] >= newest[key]["created"]:
             newest[key] = one
     chosen = sorted(newest.values(), key=lambda one: -(one["groups"] or 0))[:most]
@@ -104,15 +121,58 @@ def _note(shown: Sequence[Json], of: Sequence[Json]) -> str:
     if len(shown) == len(of):
         return ""
     return (
-        f"{len(shown)} of {len(of)} records are drawn, since more could not be read: the newest of each device, those with "
-        "most work-groups first. The table below shows all."
+        f"{len(shown)} of {len(of)} records are in the plot, which more would make illegible: the newest of each device, those "
+        "with most work-groups first. The table below shows all."
     )
 
 
 @_own_style()
+def cost_plots(devices: Sequence[Json]) -> Plots:
+    """Draw a bar for each device: how many times faster or slower a barrier is than relaunching."""
+    found = [one for one in devices if one["cost"] and _AT_LEAST < one["cost"]["speedup"] < 1 / _AT_LEAST]
+    shown = representatives(found, MOST_COSTS, ("platform", "name", "driver"))
+    return Plots([_cost_plot(shown)] if shown else [], _note(shown, found))
+
+
+def _cost_plot(devices: Sequence[Json]) -> Plot:
+    from matplotlib.ticker import LogLocator  # noqa: PLC0415 (an extra, and slow to load)
+
+    rows = 40 * len(devices)
+    figure, axes = _axes(340, 40 + rows, (0.04, 36 / (40 + rows), 0.52, rows / (40 + rows)))
+    said = []
+    for row, one in enumerate(devices):
+        cost = one["cost"]
+        ratio, times = cost["speedup"], f"{digits(cost['us'])} us, relaunch {digits(cost['relaunch_us'])} us"
+        colour = _FAINT if cost["unsteady"] else _FASTER if ratio >= 1 else _SLOWER
+        axes.barh(row + 0.12, ratio - 1, 0.32, left=1, color=colour, zorder=2)
+        axes.plot([1, 1], [row - 0.1, row + 0.34], color=_INK, linewidth=1, zorder=3)
+        axes.text(0, row - 0.22, _drawn_name(one), transform=axes.get_yaxis_transform(), **_TEXT)
+        words = f"{ratio_text(ratio)}{', unsteady' if cost['unsteady'] else ''}"
+        for line, below in ((words, 0.1), (times, 0.36)):
+            axes.text(1.05, row + below, line, transform=axes.get_yaxis_transform(), **_TEXT)
+        said.append(f"{one['label']}: {words}, {times}")
+    axes.set_xscale("log")
+    ratios = [one["cost"]["speedup"] for one in devices]
+    axes.set_xlim(min(0.5, *ratios) / 1.2, max(2, *ratios) * 1.2)
+    axes.set_ylim(len(devices) - 0.5, -0.5)
+    axes.set_yticks([])
+    axes.xaxis.set_major_locator(LogLocator(numticks=6))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("")
+    _finish(axes, "times faster than relaunching; below 1: slower")
+    for name, spine in axes.spines.items():
+        spine.set_visible(name == "bottom")
+    return Plot("A barrier against relaunching", _svg(figure), "; ".join(said))
+
+
+def _drawn_name(one: Json) -> str:
+    return shorten(f"{one['name']} {one['driver'] or ''}", 62, placeholder=" ...")
+
+
+@_own_style()
 def recall_plots(devices: Sequence[Json]) -> Plots:
-    """Draw recall by lock without patience, of published chips and of measured devices."""
-    found = [one for one in devices if one["recall"] and any(lock in one["recall"]["cells"] for lock in _LOCKS)]
+    """Draw recall by lock: of measured devices with patience, as launches discover, and of published chips without."""
+    found = [one for one in devices if one["recall"] and any(_shares(one))]
     printed = [one for one in found if one["kind"] == "published"][:MOST_RECALL]
     measured = [one for one in found if one["kind"] != "published"]
     shown = representatives(measured, MOST_RECALL)
@@ -120,28 +180,44 @@ def recall_plots(devices: Sequence[Json]) -> Plots:
     return Plots([_recall_plot(title, some) for title, some in parts if some], _note(shown, measured))
 
 
+def _shares(one: Json) -> tuple[dict[str, float], dict[str, float]]:
+    """The recall of each lock with patience, and without."""
+    cells = one["recall"]["cells"]
+    patient, plain = (
+        {lock: cells[f"{lock}{mode}"]["recall"] for lock in _LOCKS if f"{lock}{mode}" in cells}
+        for mode in (" patient", "")
+    )
+    return patient, plain
+
+
 def _recall_plot(title: str, devices: Sequence[Json]) -> Plot:
     rows = 34 * len(devices)
     figure, axes = _axes(340, 62 + rows, (0.04, 46 / (62 + rows), 0.92, rows / (62 + rows)))
     said = []
     for row, one in enumerate(devices):
-        cells = one["recall"]["cells"]
+        patient, plain = _shares(one)
         axes.plot([0, 100], [row, row], color=_FAINT, linewidth=1, zorder=1)
-        name = shorten(f"{one['name']} {one['driver'] or ''}", 62, placeholder=" ...")
-        axes.text(0, row - 0.36, name, color=_INK, fontsize=8, parse_math=False)
+        axes.text(0, row - 0.36, _drawn_name(one), **_TEXT)
         for lock, (colour, marker, below) in _LOCKS.items():
-            if lock in cells:
-                axes.plot(100 * cells[lock]["recall"], row + below, marker, color=colour, markersize=6, zorder=3)
-        shares = ", ".join(f"{lock} {100 * cells[lock]['recall']:.0f} %" for lock in _LOCKS if lock in cells)
-        said.append(f"{one['label']}: {shares}")
+            for shares, fill in ((plain, "none" if patient else colour), (patient, colour)):
+                if lock in shares:
+                    mark: dict[str, Any] = {"color": colour, "markerfacecolor": fill, "markersize": 6, "zorder": 3}
+                    axes.plot(100 * shares[lock], row + below, marker, **mark)
+        kinds = (("", patient), (" without patience", plain)) if patient else (("", plain),)
+        said.append(f"{one['label']}: {', '.join(filter(None, (_shares_text(of, kind) for kind, of in kinds)))}")
     axes.set_ylim(len(devices) - 0.5, -0.75)
     axes.set_xlim(-3, 103)
     axes.set_yticks([])
-    _finish(axes, "recall without patience, %")
+    modes = [any(of) for of in zip(*map(_shares, devices), strict=True)]
+    _finish(axes, _RECALL_TITLES[modes[0], modes[1]])
     for lock, (colour, marker, _) in _LOCKS.items():
         axes.plot([], [], marker, color=colour, markersize=6, label=lock)
     _legend(figure, axes, 3)
     return Plot(title, _svg(figure), "; ".join(said))
+
+
+def _shares_text(shares: dict[str, float], kind: str) -> str:
+    return ", ".join(f"{lock}{kind} {100 * share:.0f} %" for lock, share in shares.items())
 
 
 @_own_style()

@@ -12,8 +12,7 @@ from portbar.records.bounds import examined
 from portbar.records.files import parse, read_bytes
 from portbar.records.validation import validator
 from portbar.survey.steps import STEPS
-from portbar.survey.steps.barrier import fastest
-from portbar.survey.tables import Cell, Table, cells, name_cell
+from portbar.survey.tables import Cell, Table, cells, name_cell, ratio_text
 
 Json = dict[str, Any]
 
@@ -42,12 +41,11 @@ def tables(devices: Sequence[Json]) -> list[Table]:
 
 
 def _verdicts(devices: Sequence[Json]) -> Table:
-    numbers = ("Work-groups that synchronise", "Times faster than relaunching", "Compute units")
+    numbers = ("Work-groups that synchronise", "Barrier beside relaunching", "Compute units")
     words = ("Type", "Atomics", "Discovery", "Barrier", "Known faults", "Measured")
     rows = []
     for one in sorted(devices, key=lambda one: one["kind"] == "published"):
-        strategy, most = one["strategy"], fastest(one["barrier"], max)
-        gain = most[2] / most[1] if most and most[2] and most[1] else None
+        strategy, cost = one["strategy"], one["cost"]
         word = one["verdict"]
         verdict = word if not one["reason"] else f"{word}: {shorten(one['reason'], 140, placeholder=' ...')}"
         rows.append(
@@ -55,20 +53,25 @@ def _verdicts(devices: Sequence[Json]) -> Table:
                 name_cell(one),
                 Cell(verdict, VERDICTS.index(word), {"usable": "yes", "unusable": "no", "failed": "no"}.get(word, "")),
                 one["groups"],
-                "unsteady" if most and one["barrier"]["unsteady"] else gain,
+                cost and ("unsteady" if cost["unsteady"] else Cell(ratio_text(cost["speedup"]), cost["speedup"])),
                 one["compute_units"],
                 one["type"],
                 *(strategy.get(choice) for choice in ("atomics", "discovery", "device_barrier")),
                 ", ".join(one["quirks"]),
-                str(one["year"] or one["created"] + (" (partial)" if one["partial"] else "")),
+                str(one["year"] or _when(one) + (" (partial)" if one["partial"] else "")),
             )
         )
     about = (
-        "Whether work-groups can synchronise inside a kernel, how many, and portbar's choices. The times are those of "
-        "the fastest barrier between the most work-groups, and of relaunching an empty kernel."
+        "Whether work-groups can synchronise inside a kernel, how many at most, and portbar's choices. The fastest barrier is "
+        "compared with relaunching an empty kernel: one work-group per compute unit, of the local size that portbar suggests."
     )
     columns = ("Device", "Verdict", *numbers, *words)
     return Table("verdicts", "Features of each device", about, columns, rows, ("Device", "Verdict", *words))
+
+
+def _when(one: Json) -> str:
+    """The day of a record; with the time of day where the device has several."""
+    return str(one["created"])[: 16 if one["repeated"] else 10].replace("T", " ")
 
 
 def compiled_table(folder: Path) -> Table | None:

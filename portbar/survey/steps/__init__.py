@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from portbar.survey.steps.atomics import Atomics
-from portbar.survey.steps.barrier import Barrier
-from portbar.survey.steps.litmus import Litmus
-from portbar.survey.steps.occupancy import Occupancy
-from portbar.survey.steps.reduction import Reduction
-from portbar.survey.steps.split_barrier import SplitBarrier
+from portbar.survey.steps.atomics import AtomicsStep
+from portbar.survey.steps.barrier import BarrierStep
+from portbar.survey.steps.litmus import LitmusStep
+from portbar.survey.steps.occupancy import OccupancyStep
+from portbar.survey.steps.reduction import ReductionStep
+from portbar.survey.steps.split_barrier import SplitBarrierStep
 from portbar.survey.steps.step import Step
 
 #: In the order in which they are shown. A step from outside of portbar may be added and taken away again.
-STEPS: list[Step] = [Occupancy(), Barrier(), Litmus(), Atomics(), SplitBarrier(), Reduction()]
+STEPS: list[Step] = [OccupancyStep(), BarrierStep(), LitmusStep(), AtomicsStep(), SplitBarrierStep(), ReductionStep()]
 
 
 def in_turn(*, quick: bool) -> list[Step]:

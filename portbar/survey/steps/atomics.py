@@ -15,7 +15,7 @@ _SPACES: Final = ("global", "local")
 _SHORT: Final = {"exchange": "swap", "compare_exchange": "cas"}
 
 
-class Atomics(Step):
+class AtomicsStep(Step):
     """Each operation on each type and address space, compiled and run once."""
 
     name = "atomics"

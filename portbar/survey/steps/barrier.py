@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import log2
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +11,7 @@ from rich.text import Text
 
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.records.reading import known_us_of, rows_of, us_of
+from portbar.survey.device import Device
 from portbar.survey.measuring.barrier_table import keep_table, unsteady
 from portbar.survey.steps.step import Entry, Json, Row, Step, Turn, as_used, grid_of
 from portbar.survey.tables import EMPTY, Cell, Table, cells, digits, name_cell, terminal_table
@@ -21,14 +23,14 @@ if TYPE_CHECKING:
 #: The note on barrier times that other work on the machine distorted.
 UNSTEADY: Final = "they vary too much to be used, as on a busy machine; measure again with `portbar bench barrier`"
 
-#: Local size whose times stand for a device where several were measured.
-_USUAL_LOCAL_SIZE: Final = 256
+#: Work-groups, microseconds of their fastest barrier and of a relaunch, and its algorithm.
+End = tuple[int, float, float | None, str]
 
 #: Characters that a reason may take.
 _REASON: Final = 200
 
 
-class Barrier(Step):
+class BarrierStep(Step):
     """Time of a device barrier."""
 
     name = "barrier"
@@ -74,14 +76,15 @@ class Barrier(Step):
             yield Text(f"Barrier times: {UNSTEADY}", style="yellow")
 
     def summary(self, entry: Entry) -> Json | None:
-        """Times over group counts at one local size: of those with the most counts, the one nearest to the usual."""
+        """Times over group counts at one local size: of those with several work-groups the nearest to the suggested."""
         rows = [row for row in rows_of(entry, self.name) if row["groups"] and us_of(row["barrier_time"]) is not None]
         if not rows:
             return None
         counts: dict[int, set[int]] = {}
         for row in rows:
             counts.setdefault(row["local_size"], set()).add(row["groups"])
-        size = max(counts, key=lambda size: (len(counts[size]), -abs(size - _USUAL_LOCAL_SIZE)))
+        wanted = Device(entry).suggested_local_size
+        size = min(counts, key=lambda size: (max(counts[size]) == 1, abs(log2(size / wanted)), size))
         algorithms: dict[str, dict[int, float]] = {}
         relaunch: dict[int, float] = {}
         for row in (row for row in rows if row["local_size"] == size):
@@ -97,31 +100,37 @@ class Barrier(Step):
         }
 
     def table(self, devices: Sequence[Json]) -> Table:
-        """The fastest barrier between the fewest and the most work-groups."""
-        columns = ["Device", "Local size"]
-        for which in ("Fewest", "Most"):
-            columns += [f"{which} groups", "Fastest", "Barrier, us", "Relaunch, us"]
+        """The fastest barrier between the fewest and the most work-groups; once where all were measured with one number."""
+        ends = [(one, fastest(one["barrier"], min), fastest(one["barrier"], max)) for one in devices]
+        known = [(one, fewest, most) for one, fewest, most in ends if fewest is not None and most is not None]
+        both = any(fewest[0] != most[0] for _, fewest, most in known)
+        names = ("Fastest", "Barrier, us", "Relaunch, us")
+        counts = ("Fewest groups", "Most groups") if both else ("Work-groups",)
+        columns = ["Device", "Local size", *(title for count in counts for title in (count, *names))]
         rows = []
-        for one in devices:
-            ends = [fastest(one["barrier"], pick) for pick in (min, max)]
-            if None in ends:
-                continue
+        for one, fewest, most in known:
             row = [name_cell(one, " *" if one["barrier"]["unsteady"] else ""), one["barrier"]["local_size"]]
-            for groups, us, again, algorithm in filter(None, ends):
-                row += [groups, algorithm, us, again]
-            rows.append(cells(*row))
+            if both:
+                row += _end_cells(fewest) if fewest[0] != most[0] else [EMPTY] * (1 + len(names))
+            rows.append(cells(*row, *_end_cells(most)))
+        which = "the fewest and the most work-groups that were measured" if both else "work-groups"
         about = (
-            "Microseconds of the fastest barrier between the fewest and the most work-groups that were measured, beside "
-            "ending the kernel and launching an empty one."
+            f"Microseconds of the fastest barrier between {which}, beside ending the kernel and launching an empty one, at the "
+            "measured local size nearest to that which portbar suggests."
         )
         busy = any(row[0].text.endswith(" *") for row in rows)
         remarks = ["* Measured on a busy machine: unreliable."] if busy else []
         return Table("barriers", "Time of a barrier", about, columns, rows, ("Device", "Fastest"), remarks)
 
 
+def _end_cells(end: End) -> list[Any]:
+    groups, us, again, algorithm = end
+    return [groups, algorithm, us, again]
+
+
 def times_table(entry: Entry) -> Table | None:
     """Microseconds per barrier, by algorithm and group count, beside relaunching; None without any row."""
-    rows = Barrier().measured(entry)
+    rows = BarrierStep().measured(entry)
     if not rows:
         return None
     present = [name for name in ALTERNATIVES["device_barrier"] if any(row["algorithm"] == name for row in rows)]
@@ -150,11 +159,11 @@ def notes(entry: Entry) -> list[str]:
     """Why algorithms have no times, each reason once."""
     noted: dict[str, dict[str, None]] = {}
     for row in rows_of(entry, "barrier"):
-        noted.setdefault(row["barrier_time"].get("reason"), {})[row["algorithm"]] = None
+        noted.setdefault(str(row["barrier_time"].get("reason", "")), {})[row["algorithm"]] = None
     return [f"{', '.join(names)}: {reason}" for reason, names in noted.items() if reason]
 
 
-def fastest(curve: Json | None, pick: Callable[[Iterable[int]], int]) -> tuple[int, float, float | None, str] | None:
+def fastest(curve: Json | None, pick: Callable[[Iterable[int]], int]) -> End | None:
     """The fewest or the most work-groups, microseconds of the fastest barrier and of a relaunch there, and its algorithm."""
     counts = {groups for times in (curve or {}).get("algorithms", {}).values() for groups, _ in times if groups > 1}
     if curve is None or not counts:

@@ -26,7 +26,7 @@ _QUICK_TESTS: Final = ("MP-device-global-ops", "SB-device-global-ops")
 _FIRST: Final = ("progress work_groups", "progress sub_groups", "progress", "loops", "ordering", "litmus", "build")
 
 
-class Litmus(Step):
+class LitmusStep(Step):
     """A verdict on each atomics strategy. In a full survey it comes first, since what the others measure goes by it."""
 
     name = "litmus"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _COLUMNS: Final = [(lock, patience) for patience in (True, False) for lock in ALTERNATIVES["discovery"]]
 
 
-class Occupancy(Step):
+class OccupancyStep(Step):
     """Work-groups found by lock, with and without patience, over local sizes and local memory."""
 
     name = "occupancy"

@@ -19,7 +19,7 @@ from portbar.survey.tables import (
 )
 
 
-class Reduction(Step):
+class ReductionStep(Step):
     """Time of a sum by level, type and strategy."""
 
     name = "reduction"

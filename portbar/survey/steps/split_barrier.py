@@ -10,7 +10,7 @@ from portbar.survey.steps.step import Entry, Json, Row, Step, Turn, as_used
 from portbar.survey.tables import Table, cells, common, name_cell, strategy_cell, terminal_table, timed_cells
 
 
-class SplitBarrier(Step):
+class SplitBarrierStep(Step):
     """Time of a split barrier by strategy and local size."""
 
     name = "split_barrier"

@@ -183,8 +183,8 @@ def run_step(step: Step, payload: Json, limit: float, rows: list[Json]) -> Json:
     skipped = int((result.value or {}).get("skipped", 0))
     if skipped or any(row.get("partial") for row in rows):
         outcome["status"] = "partial"
-        before = f"{skipped} of {len(rows)} rows were measured" if skipped else "every run was made"
-        outcome["reason"] = f"the time for this device was spent before {before}"
+        done = f"after {len(rows) - skipped} of {len(rows)} rows" if skipped else "before every run was made"
+        outcome["reason"] = f"the time for this device was over {done}"
     return outcome
 
 
@@ -200,7 +200,7 @@ def as_used(rows: Sequence[Row], time: str, way: str, shape: tuple[str, ...]) ->
             yield row
             continue
         # Whether it is the chosen one is a matter of speed, too.
-        yield {name: item for name, item in row.items() if name != "chosen"} | {time: measured(True)}
+        yield {name: item for name, item in row.items() if name != "chosen"} | {time: measured("works")}
         key = tuple(row.get(name) for name in shape)
         if key not in best or _rank(row, time) < _rank(best[key], time):
             best[key] = row

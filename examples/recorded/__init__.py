@@ -1,0 +1,1 @@
+"""Programs that launch unmodified kernels in loops, recorded and replayed in one kernel."""

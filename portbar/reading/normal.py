@@ -1,0 +1,723 @@
+"""A program in the form that compilers take rightly which make one loop over work-items of each part between two barriers.
+
+PoCL copies all code after a barrier that some path avoids, and lets a work-group's first work-item choose among the copies.
+It is right where each branch that a work-group takes as a whole has barriers on all its edges, so that nothing that work-items
+do apart shares a part with it. So here: a call with a barrier is a statement of its own between two barriers; a branch or a
+loop around one begins and ends with a barrier, and so does each of its arms and turns; a `switch` becomes branches; the
+work-group leaves a kernel by a jump to its end. No line moves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeGuard
+
+from portbar.reading import kinds
+from portbar.reading.edits import Inserted, UnformedError
+from portbar.reading.loops import LOOPS, Loop, parts
+from portbar.reading.lowering import Lowering
+from portbar.reading.tree import VARIABLE, Node, Tree, below
+from portbar.reading.written import ATTRIBUTED
+
+#: A loop that the work-group enters as a whole, and whose turns it shares out among its work-items.
+_SHARED_OUT: Final = "PORTBAR_FOR_DYNAMIC"
+_END: Final = "portbar_end"
+_RESULT: Final = "portbar_result"
+_LEFT: Final = "portbar_left"
+_JUMPS: Final = (kinds.RETURN, kinds.BREAK, kinds.CONTINUE, kinds.GOTO)
+#: The beginnings of statements of each kind that no macro of the author's writes.
+_HEADS: Final = {
+    kinds.IF: re.compile(rb"if\b"),
+    kinds.FOR: re.compile(rb"for\b|PORTBAR_FOR(?:_2D|_3D|_TILES|_DYNAMIC)?\b"),
+    kinds.WHILE: re.compile(rb"while\b"),
+    kinds.DO: re.compile(rb"do\b"),
+    kinds.SWITCH: re.compile(rb"switch\b"),
+}
+
+
+@dataclass
+class _Meeting:
+    """A place with a barrier where jumps lead: of work-items on their own, and of the work-group as a whole."""
+
+    label: str
+    alone: bool = False
+    whole: bool = False
+
+    def goto(self, *, whole: bool) -> str:
+        """A jump there."""
+        if whole:
+            self.whole = True
+        else:
+            self.alone = True
+        return f"goto {self.label}_all;" if whole else f"goto {self.label};"
+
+    def text(self, barrier: str, work: str) -> str:
+        """The labels and the barrier, a second one where the work-group comes from a barrier."""
+        first = f"{self.label}: " if self.alone else ""
+        return f"{first}{barrier} {work} {self.label}_all: {barrier}" if self.whole else f"{first}{barrier}"
+
+
+@dataclass
+class _Target:
+    """A loop or a `switch` around a statement."""
+
+    begin: int
+    end: int
+    #: Whether the work-group goes through it as a whole.
+    holds: bool
+    is_loop: bool
+    #: Whether it is `do ... while (0)`.
+    is_once: bool = False
+    turn_ends: int = 0
+    #: Before its end, where a `continue`, or a `break` of a `switch`, leads.
+    meeting: _Meeting | None = None
+    #: Jumps after the loop, by number, of work-groups that leave it at its head; None where they leave it at once.
+    leaving: dict[int, str] | None = None
+
+
+@dataclass
+class _Arm:
+    """A branch, or a turn of a loop, that ends with a barrier: those who leave it alone meet the others there first."""
+
+    begin: int
+    end: int
+    meeting: _Meeting
+    #: Jumps that go on after the statement whose arm it is, by their number.
+    leaving: dict[int, str]
+
+
+@dataclass
+class _Label:
+    """A place where `goto` leads: where it is, the statements with a barrier around it, and the text after it."""
+
+    begin: int
+    around: tuple[tuple[int, int], ...]
+    meeting: Inserted
+
+
+@dataclass
+class _Context:
+    """The statements around one."""
+
+    targets: tuple[_Target, ...] = ()
+    arms: tuple[_Arm, ...] = ()
+    #: The outermost loop that work-items go through each on its own, and its flag and label.
+    apart: _Apart | None = None
+
+
+@dataclass
+class _Apart:
+    begin: int
+    end: int
+    number: int
+    jumps: list[str] = field(default_factory=list)
+
+
+def normal_form(tree: Tree, *, barrier: str, work: str, wide: bool, macros: frozenset[str] = frozenset()) -> str:
+    """A program in normal form. Functions that could not be parsed stay as they are.
+
+    Parameters
+    ----------
+    tree : Tree
+    barrier, work : str
+        Statements: a barrier of the work-group, and one that each work-item executes.
+    wide : bool
+        Whether OpenCL C's own functions of a sub-group are barriers of the work-group.
+    macros : frozenset of str
+        Names of the author's macros, which can be written out.
+
+    Raises
+    ------
+    UnformedError
+        A function cannot be brought into the form.
+    """
+    form = _Form(tree, barrier, work, wide=wide, macros=macros)
+    for function in filter(form.concerns, tree.whole):
+        if not tree.unread_in(function):
+            form.bring(function)
+    return form.text()
+
+
+@dataclass
+class _Run:
+    """Statements of a `switch` from a label to the next, and the conditions of their labels, None for `default`."""
+
+    begin: int
+    labels: list[str | None] = field(default_factory=list)
+    parts: list[Node] = field(default_factory=list)
+
+
+class _Form(Lowering):
+    """The statements of a program in normal form."""
+
+    def __init__(self, tree: Tree, barrier: str, work: str, *, wide: bool, macros: frozenset[str]) -> None:
+        super().__init__(tree, barrier, work, wide=wide, macros=macros)
+        # Of the function that is brought into the form.
+        self._result = ""
+        self._body = (0, 0)
+        self._collectives: list[int] = []
+        self._labels: dict[str, _Label] = {}
+        self._end_of_function = _Meeting(_END)
+        self._jumps_made = 0
+        self._around = _Context()
+
+    def _between(self, begin: int, end: int) -> bool:
+        """Whether a barrier is between two places."""
+        return any(begin < at < end for at in self._collectives)
+
+    def bring(self, function: Node) -> None:
+        """Bring a function into the form."""
+        self._result = self._tree.result_type(function)
+        block = next((kid for kid in function.kids if kid.kind == kinds.BLOCK), None)
+        if block is None:
+            return
+        self._body = self._extent(block)
+        begin, end = self._body
+        if self._bytes[begin : begin + 1] != b"{" or self._bytes[end - 1 : end] != b"}":
+            raise self._of_macro(begin, "the body of a function from")
+        self._collectives = sorted(self._calls(block))
+        self._labels = {}
+        self._find_labels(block, ())
+        self._end_of_function = _Meeting(_END)
+        self._jumps_made = 0
+        self._list(block.kids, _Context())
+        if self._jumps_made:
+            self._before.setdefault(begin + 1, []).insert(0, Inserted(f" uint {_LEFT} = 0u; "))
+        meeting = self._end_of_function.text(self._barrier, self._work)
+        if self._result != "void":
+            self._before.setdefault(begin + 1, []).insert(0, Inserted(f" {self._result} {_RESULT}; "))
+            meeting += f" return {_RESULT};"
+        self._begin(end - 1, meeting)
+
+    def _find_labels(self, node: Node, around: tuple[tuple[int, int], ...]) -> None:
+        """Note the labels of `goto`, and the statements around each that have a barrier."""
+        if node.kind in _HEADS and self._holds(node):
+            around = (*around, (self._extent(node)[0], self._ends(node)))
+        elif node.kind == kinds.LABEL:
+            begin = self._extent(node)[0]
+            if self._tree.word_at(begin) != self._tree.spelling(node):
+                raise self._of_macro(begin, "a label from")
+            colon = self._bytes.index(b":", begin)
+            self._labels[self._tree.spelling(node)] = _Label(begin, around, self._begins(colon + 1))
+        for kid in node.kids:
+            self._find_labels(kid, around)
+
+    def _begins(self, at: int) -> Inserted:
+        """Insert at a place, before what others insert there."""
+        made = Inserted("")
+        self._before.setdefault(at, []).insert(0, made)
+        return made
+
+    def _list(self, parts: Sequence[Node], context: _Context) -> None:
+        """Statements after each other; those that one macro stands for are one."""
+        place = 0
+        while place < len(parts):
+            begin = self._extent(parts[place])[0]
+            last = place
+            while last + 1 < len(parts) and self._extent(parts[last + 1])[0] == begin:
+                last += 1
+            if last > place:
+                self._macro(parts[place : last + 1])
+            else:
+                self._statement(parts[place], context)
+            place = last + 1
+
+    def _macro(self, parts: Sequence[Node]) -> None:
+        """A macro of portbar's that stands for several statements."""
+        if not any(map(self._holds, parts)):
+            return
+        begin = self._extent(parts[0])[0]
+        end = self._semicolon(max(self._extent(part)[1] for part in parts))
+        word = self._tree.word_at(begin)
+        if not word.startswith("PORTBAR_"):
+            raise self._of_macro(begin, "statements from")
+        if word != "PORTBAR_ENTER":
+            self._begin(begin, self._barrier)
+        self._end(end, self._apart_after)
+
+    def _form_list(self, parts: Sequence[Node]) -> None:
+        self._list(parts, self._around)
+
+    def _statement(self, node: Node, context: _Context) -> None:
+        self._around = context
+        kind = node.kind
+        if kind == kinds.BLOCK:
+            self._list(node.kids, context)
+        elif kind == ATTRIBUTED and node.kids:
+            begin = self._extent(node)[0]
+            line = self._bytes[self._bytes.rfind(b"\n", 0, begin) + 1 : begin + 1].strip()
+            # One that a pragma gives begins there.
+            self._statement_at(node.kids[-1], self._extent(node.kids[-1])[0] if line[:1] == b"#" else begin, context)
+        elif kind in (kinds.LABEL, kinds.CASE, kinds.DEFAULT):
+            self._statement(node.kids[-1], context)
+        elif kind in _JUMPS:
+            self._jump(node, context)
+        elif kind == kinds.DECLARATIONS:
+            if self._holds(node):
+                self._declarations(node)
+        elif kind in _HEADS:
+            self._statement_at(node, self._extent(node)[0], context)
+        elif kind not in kinds.STATEMENT and self._holds(node):
+            self._expression(node)
+
+    def _statement_at(self, node: Node, begin: int, context: _Context) -> None:
+        """A statement with others in it, before which text goes to `begin`."""
+        if node.kind not in _HEADS:
+            self._statement(node, context)
+            return
+        is_whole = self._holds(node) or (context.apart is None and self._leaves(node, context))
+        if is_whole or self._rewrites(node):
+            found = self._extent(node)[0]
+            if not _HEADS[node.kind].match(self._bytes, found):
+                raise self._of_macro(found, "a statement from")
+        if node.kind == kinds.IF:
+            self._if(node, begin, context, is_whole=is_whole)
+        elif node.kind == kinds.SWITCH:
+            self._switch(node, begin, context, is_whole=is_whole)
+        else:
+            self._loop(node, begin, context)
+
+    def _rewrites(self, node: Node) -> bool:
+        """Whether a jump in a statement may have to be written otherwise."""
+        return any(kid.kind in _JUMPS for kid in below(node))
+
+    def _leaves(self, node: Node, context: _Context) -> bool:
+        """Whether a jump that the work-group makes as a whole leads out of a statement."""
+        begin, end = self._extent(node)[0], self._ends(node)
+        return any(self._goes(jump, targets, begin, end) for jump, targets in self._jumps(node, context.targets))
+
+    def _jumps(self, node: Node, targets: tuple[_Target, ...]) -> Iterator[tuple[Node, tuple[_Target, ...]]]:
+        if node.kind in _JUMPS:
+            yield node, targets
+            return
+        if node.kind in LOOPS or node.kind == kinds.SWITCH:
+            targets = (*targets, self._target(node))
+        for kid in node.kids:
+            yield from self._jumps(kid, targets)
+
+    def _goes(self, jump: Node, targets: tuple[_Target, ...], begin: int, end: int) -> bool:
+        """Whether a jump leads out of the text from `begin` to `end`, past a barrier."""
+        to = self._leads(jump, targets)
+        return not begin <= to < end and self._is_whole(jump, targets)
+
+    def _leads(self, jump: Node, targets: tuple[_Target, ...]) -> int:
+        """Where a jump leads; the end of a loop for a `continue`, after it for a `break`."""
+        if jump.kind == kinds.RETURN:
+            return self._body[1]
+        if jump.kind == kinds.GOTO:
+            return self._label_of(jump).begin
+        if jump.kind == kinds.CONTINUE:
+            loops = [one for one in targets if one.is_loop]
+            return loops[-1].turn_ends - 1 if loops else self._body[1]
+        return targets[-1].end if targets else self._body[1]
+
+    def _label_of(self, jump: Node) -> _Label:
+        """Where a `goto` leads."""
+        name = next((self._tree.spelling(kid) for kid in jump.kids if kid.kind == kinds.LABEL_REFERENCE), "")
+        found, at = self._labels.get(name), self._extent(jump)[0]
+        if found is None:
+            raise UnformedError("a goto to a place that is not known", self._line(at))
+        if not all(begin <= at < end for begin, end in found.around):
+            remedy = "Jump to a label outside of it, or use a flag."
+            raise UnformedError("a goto into a branch or a loop that has a barrier", self._line(at), remedy=remedy)
+        return found
+
+    def _is_whole(self, jump: Node, targets: tuple[_Target, ...]) -> bool:
+        """Whether a work-group makes a jump as a whole, since a barrier would be missed otherwise."""
+        at, to = self._extent(jump)[0], self._leads(jump, targets)
+        if self._between(min(at, to), max(at, to)):
+            return True
+        around = [one for one in targets if one.is_loop and one.holds and not one.is_once and one.begin <= at < one.end]
+        if jump.kind == kinds.CONTINUE:
+            return False
+        # Those who stay in a loop with a barrier meet it again.
+        return any(not one.begin <= to < one.end for one in around)
+
+    def _target(self, node: Node) -> _Target:
+        is_loop = node.kind in LOOPS
+        is_once = node.kind == kinds.DO and self._tree.number(node.kids[-1]) == 0
+        body = self._parts(node).body if is_loop else node.kids[-1]
+        begin, end = self._extent(node)[0], self._ends(node)
+        return _Target(begin, end, self._holds(node), is_loop, is_once, self._ends(body))
+
+    def _arm(
+        self,
+        node: Node,
+        context: _Context,
+        leaving: dict[int, str],
+        *,
+        first: str = "",
+        target: _Target | None = None,
+        last: str = "",
+    ) -> None:
+        """A branch, or a turn of a loop: between barriers."""
+        begin, end = self._extent(node)[0], self._ends(node)
+        meeting = target.meeting if target and target.meeting else _Meeting(self._name("meet"))
+        arm = _Arm(begin, end, meeting, leaving)
+        inside = _Context(context.targets, (*context.arms, arm), context.apart)
+        opening = f"{self._barrier} {first}{self._work}"
+
+        def closing() -> str:
+            # Without what tells them apart, a compiler merges the ends of two branches into one copy after both.
+            return f"{meeting.text(self._barrier, self._work)} {last or ('' if target else self._work)} "
+
+        if node.kind == kinds.BLOCK:
+            self._after.setdefault(begin + 1, []).append(Inserted(f" {opening} "))
+            self._list(node.kids, inside)
+            if last or meeting.alone or meeting.whole or not node.kids or node.kids[-1].kind not in _JUMPS:
+                self._before.setdefault(end - 1, []).append(Inserted(f" {closing()}"))
+        elif node.kind in _JUMPS and not target and not last and self._is_whole(node, context.targets):
+            # It has a barrier before it.
+            self._statement(node, context)
+        else:
+            self._begin(begin, f"{{ {opening}")
+            after = self._end(end, "")
+            self._statement(node, inside)
+            after.text = f" {closing()}}} "
+
+    @staticmethod
+    def _leaving(leaving: Mapping[int, str]) -> str:
+        """The jumps after a statement, of those who left an arm of it."""
+        return "".join(f" if ({_LEFT} == {number}u) {jump}" for number, jump in leaving.items())
+
+    def _if(self, node: Node, begin: int, context: _Context, *, is_whole: bool) -> None:
+        condition, *arms = node.kids
+        inside = any(map(self._holds, arms)) or self._leaves_by(arms, context)
+        if not is_whole or (not inside and not self._holds(condition)):
+            for arm in arms:
+                self._statement(arm, context)
+            return
+        close = ""
+        if self._splits(condition):
+            before, value = self._tested(condition, "taken")
+            self._begin(begin, f"{{ {before}")
+            self._replace(*self._extent(condition), value)
+            close = " }"
+        if not inside:
+            # Its arms are for each work-item on its own.
+            self._end(self._ends(node), close)
+            for arm in arms:
+                self._statement(arm, context)
+            return
+        self._begin(begin, self._barrier)
+        after, leaving = self._end(self._ends(node), ""), dict[int, str]()
+        for arm in arms:
+            self._arm(arm, context, leaving)
+        after.text = f" {self._apart_after}{self._leaving(leaving)}{close} "
+
+    def _leaves_by(self, arms: Sequence[Node], context: _Context) -> bool:
+        return context.apart is None and any(self._leaves(arm, context) for arm in arms)
+
+    def _loop(self, node: Node, begin: int, context: _Context) -> None:
+        target, loop = self._target(node), self._parts(node)
+        inside = _Context((*context.targets, target), context.arms, context.apart)
+        if not target.holds:
+            self._loop_apart(node, loop.body, begin, context, inside)
+            return
+        word = self._tree.word_at(self._extent(node)[0])
+        if word == _SHARED_OUT:
+            self._begin(begin, self._barrier)
+            self._end(self._ends(node), self._apart_after)
+            target.holds = False
+            self._loop_apart(node, loop.body, begin, context, inside)
+            return
+        head, close, first, last = self._barrier, "", "", ""
+        leaving = dict[int, str]()
+        may_hold = any(part is not None and self._holds(part) for part in (loop.condition, loop.step))
+        leaves = word in ("for", "while") and not may_hold and self._leaves(node, context)
+        if leaves:
+            # With a second end of the loop, PoCL would copy all code after it.
+            target.leaving = leaving
+            if not self._is_tested(loop.condition):
+                first = f"if ({_LEFT} != 0u) break; {self._barrier} "
+        if word == "for":
+            head, close, tested, last = self._for(loop, leaves=leaves)
+            first = tested or first
+        elif word == "while" and self._is_tested(loop.condition):
+            first = self._test(loop.condition, leaves=leaves)
+            self._replace(self._extent(node)[0], self._extent(loop.body)[0], "for (;;) ")
+        elif word == "do" and loop.condition is not None and self._splits(loop.condition):
+            name = self._name("again")
+            before, value = self._lowered(loop.condition)
+            head, close = f"{{ bool {name}; {self._barrier}", " }"
+            last = f"{before}{name} = {value}; {self._barrier} "
+            self._replace(*self._extent(loop.condition), name)
+        target.meeting = _Meeting(self._name("turn"))
+        self._begin(begin, head)
+        after = self._end(self._ends(node), "")
+        self._arm(loop.body, inside, leaving, first=first, target=target, last=last)
+        after.text = f" {self._apart_after}{self._leaving(leaving)}{close} "
+
+    def _parts(self, node: Node) -> Loop:
+        loop = parts(self._tree, node)
+        if loop is None:
+            raise UnformedError("a loop that cannot be read", self._line(self._extent(node)[0]))
+        return loop
+
+    def _is_tested(self, condition: Node | None) -> TypeGuard[Node]:
+        """Whether a condition is tested between barriers at the begin of each turn.
+
+        A compiler would test one in a loop's head once before the loop as well. PoCL then copies all code after the loop.
+        """
+        return condition is not None and not self._tree.number(condition)
+
+    def _test(self, condition: Node, *, leaves: bool = False) -> str:
+        if leaves:
+            name = self._name("goes_on")
+            value = f"{_LEFT} == 0u && ({self._source(*self._extent(condition))})"
+            return f"const bool {name} = {value}; {self._barrier} if (!{name}) break; {self._barrier} "
+        before, value = self._tested(condition, "goes_on")
+        return f"{before}{self._barrier} if (!({value})) break; {self._barrier} "
+
+    def _for(self, loop: Loop, *, leaves: bool) -> tuple[str, str, str, str]:
+        """The text before a `for`, after it, and at the start and the end of its body."""
+        initial, condition, step = loop.initial, loop.condition, loop.step
+        head, close, first, last = self._barrier, "", "", ""
+        if initial is not None and self._holds(initial):
+            begin, end = self._extent(initial)
+            if initial.kind == kinds.DECLARATIONS:
+                values = [found for kid in initial.kids if kid.kind == VARIABLE and (found := self._tree.initial(kid))]
+                before, value = self._inside((begin, end), values, is_argument=False)
+                head = f"{{ {before}{value} {self._barrier}"
+            else:
+                before, value = self._lowered(initial)
+                head = f"{{ {before}{value}; {self._barrier}"
+            close = " }"
+            self._replace(begin, end, ";" if initial.kind == kinds.DECLARATIONS else "")
+        if self._is_tested(condition):
+            first = self._test(condition, leaves=leaves)
+            self._replace(*self._extent(condition), "")
+        if step is not None and self._holds(step):
+            before, value = self._lowered(step)
+            last = f"{before}{value}; {self._barrier} "
+            self._replace(*self._extent(step), "")
+        elif step is not None and leaves:
+            last = f"if ({_LEFT} == 0u) {{ {self._source(*self._extent(step))}; }} {self._barrier} "
+            self._replace(*self._extent(step), "")
+        return head, close, first, last
+
+    def _loop_apart(self, node: Node, body: Node, begin: int, context: _Context, inside: _Context) -> None:
+        """A loop without a barrier, through which work-items go each on its own."""
+        end = self._ends(node)
+        out = any(self._goes(jump, targets, begin, end) for jump, targets in self._jumps(node, context.targets))
+        if context.apart is not None or not out:
+            self._statement(body, inside)
+            return
+        self._count += 1
+        apart = inside.apart = _Apart(begin, end, self._count)
+        after = self._end(end, "")
+        flag = f"portbar_left_{apart.number}"
+        self._begin(begin, f"{{ uint {flag} = 0u;")
+        self._statement(body, inside)
+        leaves = " ".join(
+            f"if ({flag} == {number}u) {{ {self._apart_after} {jump} }} {self._barrier}"
+            for number, jump in enumerate(apart.jumps, start=1)
+        )
+        label = f"portbar_out_{apart.number}: " if apart.jumps else ""
+        after.text = f" {label}{self._barrier} {leaves} {self._work} }} "
+
+    def _jump(self, node: Node, context: _Context) -> None:
+        begin, end = self._extent(node)[0], self._ends(node)
+        whole = self._is_whole(node, context.targets)
+        value = node.kids[0] if node.kind == kinds.RETURN and node.kids else None
+        text = self._source(begin, end)
+        before = ""
+        if node.kind == kinds.RETURN:
+            if value is not None:
+                lowered, made = self._lowered(value)
+                before = f"{lowered}{_RESULT} = {made}; "
+            text = self._end_of_function.goto(whole=whole)
+        elif node.kind == kinds.GOTO and whole:
+            self._label_of(node).meeting.text = f" {self._apart_after} "
+        elif node.kind in (kinds.CONTINUE, kinds.BREAK):
+            chosen = [one for one in context.targets if one.is_loop or node.kind == kinds.BREAK]
+            if not chosen:
+                raise UnformedError("a jump out of nothing", self._line(begin))
+            target = chosen[-1]
+            if target.meeting and (node.kind == kinds.CONTINUE or not target.is_loop):
+                text = target.meeting.goto(whole=whole)
+        if whole:
+            text = self._left_at_heads(node, context, text)
+        if (
+            whole
+            and context.apart is not None
+            and not context.apart.begin <= self._leads(node, context.targets) < context.apart.end
+        ):
+            apart = context.apart
+            apart.jumps.append(text)
+            leave = f"portbar_left_{apart.number} = {len(apart.jumps)}u; goto portbar_out_{apart.number};"
+            self._replace(begin, end, f"{{ {before}{leave} }}")
+            return
+        crossed = [] if whole else self._crossed(node, context)
+        if crossed:
+            self._jumps_made += 1
+            if node.kind == kinds.BREAK and chosen[-1].is_loop:
+                # After the loop, it has been made.
+                text = ""
+            for arm, outer in zip(reversed(crossed), [*reversed(crossed[:-1]), None], strict=True):
+                onward = outer.meeting.goto(whole=False) if outer else f"{{ {_LEFT} = 0u; {text} }}"
+                arm.leaving[self._jumps_made] = onward
+            leave = crossed[-1].meeting.goto(whole=False)
+            self._replace(begin, end, f"{{ {before}{_LEFT} = {self._jumps_made}u; {leave} }}")
+        elif whole:
+            self._replace(begin, end, f"{{ {before}{self._apart_after} {text} }}")
+        elif before or text != self._source(begin, end):
+            self._replace(begin, end, f"{{ {before}{text} }}" if before else text)
+
+    def _left_at_heads(self, jump: Node, context: _Context, text: str) -> str:
+        """A jump of the whole work-group, by the heads of the loops that it leaves there."""
+        at, to = self._extent(jump)[0], self._leads(jump, context.targets)
+        number = self._jumps_made + 1
+        onward = f"{{ {_LEFT} = 0u; {'' if jump.kind == kinds.BREAK else text} }}"
+        for one in context.targets:
+            if one.leaving is None or one.meeting is None or not one.begin <= at < one.end or one.begin <= to < one.end:
+                continue
+            self._jumps_made = number
+            one.leaving[number] = onward
+            onward = one.meeting.goto(whole=True)
+        return f"{_LEFT} = {number}u; {onward}" if self._jumps_made == number else text
+
+    def _crossed(self, jump: Node, context: _Context) -> list[_Arm]:
+        """The arms that a jump leaves before it comes to its place, the innermost last."""
+        if jump.kind == kinds.RETURN:
+            return list(context.arms)
+        if jump.kind == kinds.GOTO:
+            to = self._leads(jump, context.targets)
+            return [arm for arm in context.arms if not arm.begin <= to < arm.end]
+        chosen = [one for one in context.targets if one.is_loop or jump.kind == kinds.BREAK]
+        inside = [arm for arm in context.arms if arm.begin >= chosen[-1].begin]
+        # A turn that is cut short, and a case, end where the jump leads.
+        return (
+            inside
+            if jump.kind == kinds.BREAK and chosen[-1].is_loop
+            else [one for one in inside if one.meeting is not chosen[-1].meeting]
+        )
+
+    def _switch(self, node: Node, begin: int, context: _Context, *, is_whole: bool) -> None:
+        block = node.kids[-1]
+        if not is_whole:
+            self._statement(block, _Context((*context.targets, self._target(node)), context.arms, context.apart))
+            return
+        unreached, runs = self._runs(block)
+        shares = self._shares(runs)
+        before, value = self._lowered(node.kids[0])
+        on, case = self._name("switch"), self._name("case")
+        default = next((number for number, run in enumerate(runs) if None in run.labels), len(runs))
+        chosen = f"uint {case} = {default}u;"
+        for number, run in enumerate(runs):
+            for label in run.labels:
+                if label is not None:
+                    chosen += f" {case} = {label.format(on=on)} ? {number}u : {case};"
+        opening, closing = ("", "") if block.kind == kinds.BLOCK else ("{", "}")
+        head = f"{{ {before}const __typeof__((0, {value})) {on} = {value}; {chosen} {self._barrier} {opening} "
+        self._replace(begin, self._extent(block)[0], head)
+        self._unreach(unreached)
+        after, leaving = self._end(self._ends(node), ""), dict[int, str]()
+        done, was_done, has_fallen, opened = self._name("done"), False, False, 0
+        for number, run in enumerate(runs):
+            target = self._target(node)
+            target.meeting = _Meeting(self._name("leave"))
+            parts = list(run.parts)
+            stop = self._ends(parts[-1])
+            falls = number + 1 < len(runs) and parts[-1].kind not in _JUMPS
+            has_fallen |= falls
+            if shares:
+                # Variables of cases that share them last until the end of all.
+                skip = self._name("skip")
+                enters, leaves = f"if ({case} != {number}u) goto {skip};", f"{'' if falls else f'goto {done};'} {skip}:"
+            else:
+                opens = f"else {{ {self._barrier} {self._work} " if was_done else ""
+                enters, leaves = f"{opens}if ({case} == {number}u) {{", "}"
+                opened += was_done
+            is_last = number + 1 == len(runs)
+            self._replace(run.begin, self._extent(parts[0])[0], f"{enters} {self._barrier} {self._work} ")
+            if parts[-1].kind == kinds.BREAK:
+                last = parts.pop()
+                self._replace(self._extent(last)[0], self._ends(last), ";")
+            arm = _Arm(run.begin, stop, target.meeting, leaving)
+            self._list(parts, _Context((*context.targets, target), (*context.arms, arm), context.apart))
+            fall = f"{case} = {number + 1}u; " if falls else ""
+            ends = f"{fall}{target.meeting.text(self._barrier, self._work)} {self._work} {leaves}"
+            # Cases that none falls into are a chain: PoCL copies the code after it once per case, not for each set of them.
+            # After a case that falls it ends the process, since the number of the case is not of one value there.
+            joins = ""
+            if has_fallen or is_last or shares:
+                joins, opened = self._barrier + f" {self._work} }} {self._barrier}" * opened, 0
+            made = self._after.setdefault(stop, [])
+            # Without braces around the cases, the `switch` ends there, too.
+            made.insert(made.index(after) if after in made else len(made), Inserted(f" {ends} {joins} "))
+            was_done = not has_fallen
+        ending = f"{done}: " if shares and runs else ""
+        after.text = f" {closing} {ending}{self._apart_after}{self._leaving(leaving)} }} "
+
+    def _runs(self, block: Node) -> tuple[list[Node], list[_Run]]:
+        """The statements of a `switch` before its first label, and those from label to label."""
+        unreached: list[Node] = []
+        found: list[_Run] = []
+        for part in block.kids if block.kind == kinds.BLOCK else [block]:
+            inner = part
+            if part.kind in (kinds.CASE, kinds.DEFAULT):
+                run = _Run(self._extent(part)[0])
+                while inner.kind in (kinds.CASE, kinds.DEFAULT):
+                    run.labels.append(self._label(inner))
+                    inner = inner.kids[-1]
+                found.append(run)
+            if self._has_case(inner):
+                at = self._extent(inner)[0]
+                remedy = "Put each case directly into the block of its switch, or use if and else."
+                raise UnformedError("a case inside another statement of its switch", self._line(at), remedy=remedy)
+            (found[-1].parts if found else unreached).append(inner)
+        return unreached, found
+
+    def _label(self, node: Node) -> str | None:
+        """The condition of a `case`, with a place for the value; None for `default`."""
+        if node.kind == kinds.DEFAULT:
+            return None
+        first, *more = (
+            self._source(*self._extent(one)).replace("{", "{{").replace("}", "}}") for one in node.kids[:-1]
+        )
+        if not more:
+            return f"{{on}} == ({first})"
+        # A range of cases; no operator that evaluates one side only.
+        kind = "(__typeof__({on}))"
+        return f"(({{on}} >= {kind}({first})) & ({{on}} <= {kind}({more[0]})))"
+
+    def _has_case(self, node: Node) -> bool:
+        """Whether a label of the `switch` around a statement is in it."""
+        if node.kind in (kinds.CASE, kinds.DEFAULT):
+            return True
+        return node.kind != kinds.SWITCH and any(map(self._has_case, node.kids))
+
+    def _unreach(self, parts: Sequence[Node]) -> None:
+        """Remove what nothing reaches before the first label of a `switch`, but for the variables."""
+        for part in parts:
+            begin = self._extent(part)[0]
+            if part.kind != kinds.DECLARATIONS:
+                if any(kid.kind == kinds.LABEL for kid in (part, *below(part))):
+                    remedy = "Put the label after a case."
+                    raise UnformedError("a label in a switch before its first case", self._line(begin), remedy=remedy)
+                self._replace(begin, self._ends(part), ";")
+                continue
+            for variable in part.kids:
+                initial = self._tree.initial(variable) if variable.kind == VARIABLE else None
+                if initial is not None:
+                    start, end = self._extent(initial)
+                    self._replace(self._bytes.rfind(b"=", begin, start), end, "")
+
+    def _shares(self, runs: Sequence[_Run]) -> bool:
+        """Whether cases share a variable that is declared in one of them."""
+        declared: set[str] = set()
+        for run in runs:
+            words = {
+                word
+                for part in run.parts
+                for word in re.findall(r"\w+", self._source(self._extent(part)[0], self._ends(part)))
+            }
+            if declared & words:
+                return True
+            declared |= {
+                self._tree.spelling(kid) for part in run.parts if part.kind == kinds.DECLARATIONS for kid in part.kids
+            }
+        return False

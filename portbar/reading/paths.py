@@ -1,0 +1,117 @@
+"""The state of the analysis at a point of a program, on the paths that lead there, and why some work-items are on none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from portbar.reading.tree import Node
+from portbar.reading.values import UNKNOWN, Known, Value, Why, joined
+
+
+@dataclass(frozen=True)
+class Control:
+    """A reason why control flow differs."""
+
+    level: int
+    #: The statement or operator that decides, with its condition.
+    decides: Node
+    why: Why | None
+    #: The jump by which some leave, where it is that.
+    jump: Node | None = None
+    #: How many conditions are around what it ends.
+    depth: int = 0
+    #: The number of the call in which it is.
+    frame: int = 0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A call where control flow differs too much."""
+
+    #: The call in the function that has the condition.
+    call: Node
+    #: The call of the function that all must call, elsewhere if that is in another function.
+    collective: Node
+    name: str
+    known: Known
+    control: Control
+    function: Node
+
+
+class State:
+    """The values and the missing work-items at one point of the program."""
+
+    __slots__ = ("alive", "lost", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[Any, Value] = {}
+        #: Where some work-items have gone instead, and the reason.
+        self.lost: dict[tuple[str, int], Control] = {}
+        self.alive = True
+
+    def copy(self) -> State:
+        """Return the same, to be changed alone."""
+        made = State()
+        made.values, made.lost, made.alive = self.values.copy(), self.lost.copy(), self.alive
+        return made
+
+    def lose(self, target: tuple[str, int], control: Control) -> None:
+        """Note that some have left for a target, by the strongest reason."""
+        if target not in self.lost or self.lost[target].level < control.level:
+            self.lost[target] = control
+
+
+def meet(one: State, other: State, control: Value) -> State:
+    """The state where two paths meet that a condition chose between."""
+    if not one.alive:
+        one, other = other, one
+    for target, lost in other.lost.items():
+        one.lose(target, lost)
+    if other.alive:
+        values = one.values
+        for key, value in other.values.items():
+            mine = values.get(key)
+            if mine is None:
+                values[key] = value
+            elif mine is not value:
+                values[key] = joined(mine, value, control)
+    return one
+
+
+def unchanged(one: State, other: State) -> bool:
+    """Whether two states say the same."""
+    return (
+        one.alive == other.alive
+        and one.values.keys() == other.values.keys()
+        and all(value.same_as(other.values[key]) for key, value in one.values.items())
+        and {target: lost.level for target, lost in one.lost.items()}
+        == {target: lost.level for target, lost in other.lost.items()}
+    )
+
+
+@dataclass
+class Frame:
+    """A call that is being analysed."""
+
+    function: Node
+    call: Node | None
+    number: int
+    depth: int
+    returned: list[tuple[Value, Control | None, State]]
+    seen: set[str]
+    waiting: dict[str, list[State]]
+
+
+@dataclass
+class Target:
+    """A loop or a switch."""
+
+    node: Node
+    depth: int
+    is_loop: bool
+    breaks: list[State]
+    continues: list[State]
+    has_default: bool = False
+    entry: State | None = None
+    control: Value = UNKNOWN

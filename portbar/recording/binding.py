@@ -1,0 +1,96 @@
+"""The arguments of a step as they are recorded: memory, sizes of local memory, and values as the parameters take them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+
+from portbar.choices.timing import shortened
+from portbar.errors import LaunchError
+from portbar.recording.phases import Parameter, Phase
+from portbar.recording.steps import Argument, Buffer, Local, Turn, Value
+from portbar.records.plain import amount
+
+
+def bound(label: str, phase: Phase, args: Sequence[Any]) -> tuple[Argument, ...]:
+    """The arguments of a call; `LaunchError` names the one that cannot be right."""
+    if len(args) != len(phase.parameters):
+        names = ", ".join(f"{one.type_name} {one.name}" for one in phase.parameters)
+        raise LaunchError(f"{label} takes {amount(len(phase.parameters), 'argument')} ({names}), {len(args)} given")
+    return tuple(
+        _bound(f"{label}: argument {index} ({parameter.name!r})", parameter, argument)
+        for index, (parameter, argument) in enumerate(zip(phase.parameters, args, strict=True))
+    )
+
+
+def _bound(where: str, parameter: Parameter, argument: Any) -> Argument:
+    if parameter.kind == "local":
+        if not isinstance(argument, cl.LocalMemory):
+            raise LaunchError(f"{where} is in local memory: pass pyopencl.LocalMemory(bytes)")
+        return Local(argument.size)
+    if parameter.kind != "value":
+        return buffer_of(where, argument)
+    if isinstance(argument, Turn):
+        if parameter.dtype is None:
+            raise LaunchError(f"{where} is a {parameter.type_name}: only scalars can change from turn to turn")
+        wrong = argument.outside(parameter.dtype)
+        if wrong is not None:
+            raise LaunchError(f"{where} is {shortened(wrong)} in a turn, which {parameter.type_name} does not hold")
+        return Value(b"", argument, parameter.dtype)
+    return Value(_bytes(where, parameter, argument))
+
+
+def buffer_of(where: str, argument: Any) -> Buffer:
+    """An argument in memory."""
+    if isinstance(argument, pyopencl.array.Array):
+        if argument.offset:
+            raise LaunchError(f"{where} is an array that starts {argument.offset} bytes into its buffer: pass a copy")
+        if not argument.flags.forc:
+            raise LaunchError(f"{where} is an array that is not contiguous: pass a copy")
+        argument = argument.base_data
+    if argument is None:
+        return Buffer(None, 0)
+    if (
+        not isinstance(argument, cl.MemoryObjectHolder)
+        or argument.get_info(cl.mem_info.TYPE) != cl.mem_object_type.BUFFER
+    ):
+        raise LaunchError(
+            f"{where} is a {type(argument).__name__}: pass a pyopencl.Buffer or a pyopencl.array.Array, or launch this "
+            "kernel on its own"
+        )
+    whole: Any = argument.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
+    return Buffer(argument, argument.int_ptr if whole is None else whole.int_ptr)
+
+
+def _bytes(where: str, parameter: Parameter, argument: Any) -> bytes:
+    """A value as the parameter takes it."""
+    dtype = parameter.dtype
+    if dtype is not None and isinstance(argument, bool | int | float | np.bool_):
+        try:
+            return (
+                np.array(argument).astype(dtype).tobytes()
+                if isinstance(argument, float)
+                else dtype.type(argument).tobytes()
+            )
+        except OverflowError:
+            raise LaunchError(f"{where} is {shortened(argument)}, which {parameter.type_name} does not hold") from None
+    if isinstance(argument, np.generic | np.ndarray):
+        if dtype is not None and argument.dtype != dtype:
+            raise LaunchError(
+                f"{where} has NumPy type {argument.dtype}: pass np.{dtype}(...) for {parameter.type_name}"
+            )
+        data = argument.tobytes()
+    else:
+        try:
+            data = bytes(memoryview(argument))
+        except TypeError:
+            raise LaunchError(
+                f"{where} is a {type(argument).__name__}: pass a NumPy value for {parameter.type_name}"
+            ) from None
+    if parameter.size is not None and len(data) != parameter.size:
+        raise LaunchError(f"{where} has {len(data)} bytes: {parameter.type_name} has {parameter.size}")
+    return data

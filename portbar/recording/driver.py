@@ -1,0 +1,268 @@
+"""The text of a kernel that replays recorded steps: programs as functions, and a function for each kernel and local size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from portbar.reading.options import given_macros
+from portbar.recording import table
+from portbar.recording.origin import Origin
+from portbar.recording.phases import ASKED, PREFIX, Phases
+from portbar.recording.steps import Buffer, Call, Flag, Local, Size
+from portbar.recording.table import Slot, slots_of
+from portbar.rendering.templates import render_def
+
+_TEMPLATE: Final = "recording/replay.mako"
+_WORD: Final = re.compile(r"[A-Za-z_]\w*")
+_IDS: Final = (*ASKED, "kernel", "__kernel", "restrict", "__restrict", "__restrict__")
+_CONTRACT: Final = "#pragma OPENCL FP_CONTRACT DEFAULT"
+_ATTRIBUTES: Final = ("reqd_work_group_size", "work_group_size_hint", "vec_type_hint")
+#: Pragmas that last to the end of a file -> how a program's own end with it.
+_PRAGMAS: Final[Mapping[str, str]] = {
+    "pragma pack": "#pragma pack()",
+    "FP_CONTRACT": _CONTRACT,
+    "pragma clang fp": _CONTRACT,
+}
+#: The place of a work-item in hand for those kernels that do not ask for the local size.
+_NONE: Final[Size] = (1, 1, 1)
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the work-items of a step are run: ``rows``, ``items`` or ``groups``."""
+
+    mode: str
+    vectorises: bool = False
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory objects of a recording by their identity: their numbers, and those that no step writes."""
+
+    numbers: Mapping[int, int]
+    only_read: frozenset[int]
+    #: Those that some step takes as `constant`.
+    constant: frozenset[int]
+
+    def parameters(self) -> str:
+        """The parameters of the kernel, each after a comma."""
+        return (
+            self.pointers("global", [*self.numbers.values()])[0] + self.pointers("constant", sorted(self.constant))[0]
+        )
+
+    def pointers(self, kind: str, wanted: Sequence[int]) -> tuple[str, str]:
+        """Parameters and arguments of a function that takes some of them, each after a comma."""
+        if kind == "constant":
+            declared = [f", constant uchar *constant{number}" for number in wanted]
+        else:
+            declared = [
+                f", {'const ' if number in self.only_read else ''}global uchar *buffer{number}" for number in wanted
+            ]
+        return "".join(declared), "".join(f", {one.rpartition('*')[2]}" for one in declared)
+
+
+class Driver:
+    """The text for some steps.
+
+    Parameters
+    ----------
+    calls : sequence of Call
+    flags : sequence of Flag
+    memory : Memory
+    phases : mapping of Origin to Phases
+    by_rows : bool
+        Whether work-groups are threads of the host, so that loops over work-items suit them.
+    """
+
+    def __init__(
+        self,
+        calls: Sequence[Call],
+        flags: Sequence[Flag],
+        memory: Memory,
+        phases: Mapping[Origin, Phases],
+        *,
+        by_rows: bool,
+    ) -> None:
+        self._memory, self._phases = memory, phases
+        self._prefixes = {origin: f"portbar_p{number}_" for number, origin in enumerate(phases)}
+        self._calls: dict[tuple[Any, ...], list[Call]] = {}
+        for call in calls:
+            self._calls.setdefault(self._key(call), []).append(call)
+        met = [call for call in calls if call.phase is not None and call.phase.meets]
+        #: The local size of the kernel, None for what suits it.
+        self.local_items = _items(met[0].local) if met and met[0].local else 1 if by_rows else None
+        self.ways = {key: self._way(made[0], by_rows=by_rows) for key, made in self._calls.items()}
+        #: Identity of a call -> its function's number, and the places of its arguments.
+        self.numbers: dict[int, tuple[int, tuple[Slot | None, ...]]] = {}
+        for number, made in enumerate(self._calls.values()):
+            slots = slots_of([call.arguments for call in made])
+            for call in made:
+                self.numbers[id(call)] = number, slots
+        self._flags = flags
+
+    def _key(self, call: Call) -> tuple[Any, ...]:
+        assert call.phase is not None
+        local = call.local if call.phase.meets or call.phase.asks_local else None
+        return call.origin, call.name, local
+
+    def _way(self, call: Call, *, by_rows: bool) -> Way:
+        assert call.phase is not None
+        if call.phase.meets:
+            return Way("groups")
+        return Way("rows", call.phase.vectorises) if by_rows else Way("items")
+
+    def way_of(self, call: Call) -> Way:
+        """How the work-items of a call are run."""
+        return self.ways[self._key(call)]
+
+    def text(self, depth: int) -> str:
+        """OpenCL C with portbar's headers; loops are nested so deeply."""
+        parts = ['#include "portbar/device_barrier.h"\n', render_def(_TEMPLATE, "place", {})]
+        parts += [self._program(origin, found) for origin, found in self._phases.items()]
+        functions, calls, memory = [], [], []
+        for number, (key, made) in enumerate(self._calls.items()):
+            function, call, fields = self._function(number, made, self.ways[key], depth)
+            functions.append(function)
+            calls.append((number, call))
+            memory += fields
+        wanted = sorted({self._memory.numbers[id(flag.buffer.memory)] for flag in self._flags})
+        parameters, arguments = self._memory.pointers("global", wanted)
+        word = "".join(f"row[3] == {number}u ? buffer{number} : " for number in wanted[1:])
+        context = {
+            "memory": memory,
+            "steps": "\n".join(functions),
+            "flags": bool(wanted),
+            "flag_parameters": parameters,
+            "flag_arguments": arguments,
+            "flag_word": f"{word}buffer{wanted[0]}" if wanted else "",
+            "buffers": self._memory.parameters(),
+            "depth": depth,
+            "turn": _turn(depth, 0),
+            "codes": table,
+            "calls": calls,
+        }
+        parts += ['#line 1 "portbar_replay.cl"\n', render_def(_TEMPLATE, "replay", context)]
+        return "\n".join(parts)
+
+    def _program(self, origin: Origin, phases: Phases) -> str:
+        """A program as functions, whose names do not clash with those of others."""
+        prefix = self._prefixes[origin]
+        done = [*_IDS, *_ATTRIBUTES]
+        # It may define macros of the compiler anew, which are restored for the programs after it.
+        made = [f'#pragma push_macro("{macro}")' for macro in phases.macros]
+        made += [macro.directive for macro in given_macros(origin.macros)]
+        made.append(render_def(_TEMPLATE, "ids", {}).rstrip("\n"))
+        for name, parameters in sorted(phases.declared.items()):
+            if parameters == 0:
+                made.append(f"#define {name}() {prefix}{name}(PORTBAR_STEP_HERE)")
+            elif parameters is not None:
+                made.append(f"#define {name}(...) {prefix}{name}(PORTBAR_STEP_HERE, __VA_ARGS__)")
+            else:
+                made.append(f"#define {name} {prefix}{name}")
+            done.append(name)
+        made.append(f'#line 1 "{phases.name}"')
+        made.append(phases.text.replace(PREFIX, prefix))
+        made += [f"#undef {name}" for name in dict.fromkeys([*done, *phases.macros])]
+        made += [f'#pragma pop_macro("{macro}")' for macro in phases.macros]
+        made += [end for word, end in _PRAGMAS.items() if word in phases.text]
+        return "\n".join(made) + "\n"
+
+    def _type(self, call: Call, type_name: str) -> str:
+        """A type of the author's outside of the program's part."""
+        assert call.origin is not None
+        prefix, declared = self._prefixes[call.origin], self._phases[call.origin].declared
+        return _WORD.sub(lambda found: f"{prefix}{found[0]}" if found[0] in declared else found[0], type_name)
+
+    def _function(self, number: int, calls: Sequence[Call], way: Way, depth: int) -> tuple[str, str, list[str]]:
+        """The function of a kernel, its call, and its part of the local memory."""
+        call = calls[0]
+        phase, origin = call.phase, call.origin
+        assert phase is not None
+        assert origin is not None
+        prefix = self._prefixes[origin]
+        lines, passed = [], []
+        needed: dict[str, set[int]] = {"global": set(), "constant": set()}
+        fields = [f"struct {prefix}{phase.name}_local own;"] if phase.has_local else []
+        _, slots = self.numbers[id(call)]
+        for index, (parameter, slot) in enumerate(zip(phase.parameters, slots, strict=True)):
+            type_name = self._type(call, parameter.type_name)
+            given = [one.arguments[index] for one in calls]
+            if parameter.kind == "local":
+                size = max(one.size for one in given if isinstance(one, Local))
+                fields.append(f"uchar argument{index}[{size}] __attribute__((aligned(64)));")
+                passed.append(f"({type_name})memory->step{number}.argument{index}")
+                continue
+            assert slot is not None
+            if parameter.kind == "value":
+                at = f"(const global uchar *)row + {slot.at}"
+                if slot.changes:
+                    word = slot.at // 4
+                    at = f"(const global uchar *)table + row[{word}] + row[{word + 1}] * ({_turn(depth, word + 2)})"
+                lines.append(f"const {type_name} argument{index} = *(const global {type_name} *)({at});")
+            else:
+                value = self._pointer(parameter.kind, type_name, slot, given, needed)
+                lines.append(f"{type_name} argument{index} = {value};")
+            passed.append(f"argument{index}")
+        parameters, arguments = "", ""
+        if any(slot is not None and slot.changes for slot in slots):
+            turns = [f"turn{level}" for level in range(depth)]
+            parameters = ", const global uint *table" + "".join(f", uint {one}" for one in turns)
+            arguments = ", ".join(["", "table", *turns])
+        memory: list[str] = []
+        if fields:
+            parameters += ", local union portbar_step_memory *memory"
+            arguments += ", &memory"
+            memory = [f"struct {{ {' '.join(fields)} }} step{number};"]
+        for kind, wanted in needed.items():
+            more = self._memory.pointers(kind, sorted(wanted))
+            parameters += more[0]
+            arguments += more[1]
+        given_local = ["&memory->step" + f"{number}.own"] if phase.has_local else []
+        name = f"portbar_step_{number}"
+        local = self._local(call)
+        context = {
+            "summary": f"Run kernel {phase.name} at the local size {local}"
+            if call.local
+            else f"Run kernel {phase.name}",
+            "name": name,
+            "more_parameters": parameters,
+            "sizes": local,
+            "arguments": lines,
+            "mode": way.mode,
+            "vectorises": way.vectorises,
+            "one_item": self.local_items != 1,
+            "call": f"{prefix}{phase.name}",
+            "call_arguments": "".join(f", {one}" for one in [*given_local, *passed]),
+        }
+        return render_def(_TEMPLATE, "step", context), f"{name}(&grid, row{arguments})", memory
+
+    def _local(self, call: Call) -> Size:
+        key = self._key(call)
+        return key[2] or _NONE
+
+    def _pointer(
+        self, kind: str, type_name: str, slot: Slot, given: Sequence[Any], needed: Mapping[str, set[int]]
+    ) -> str:
+        """The pointer of a row, among those that a kernel gets."""
+        found = {id(one.memory): one for one in given if isinstance(one, Buffer) and one.memory is not None}
+        numbers = sorted(self._memory.numbers[one] for one in found)
+        stem = "constant" if kind == "constant" else "buffer"
+        needed[kind].update(numbers)
+        has_null = any(isinstance(one, Buffer) and one.memory is None for one in given)
+        choices = [f"row[{slot.at // 4}] == {number}u ? ({type_name}){stem}{number} : " for number in numbers]
+        if has_null or not numbers:
+            return "".join(choices) + f"({type_name})0"
+        return "".join(choices[:-1]) + f"({type_name}){stem}{numbers[-1]}"
+
+
+def _turn(depth: int, word: int) -> str:
+    """The turn of the loop whose level a row says."""
+    choices = [f"row[{word}] == {level}u ? turn{level} : " for level in range(depth - 1)]
+    return "".join(choices) + f"turn{depth - 1}"
+
+
+def _items(local: Size) -> int:
+    return local[0] * local[1] * local[2]

@@ -1,0 +1,336 @@
+"""Runs recorded steps: in one kernel, or as one launch each, whichever was measured to be faster."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import pyopencl as cl
+
+from portbar.choices.profile import describe
+from portbar.choices.strategy import choose
+from portbar.errors import Error, UnsupportedFeatureError
+from portbar.launching.launch import Launch
+from portbar.launching.program import Program
+from portbar.recording.dependences import Waits, access_of, barriers_of, launches_of
+from portbar.recording.driver import Driver, Memory
+from portbar.recording.memory import own_origin
+from portbar.recording.origin import Origin
+from portbar.recording.phases import Phases
+from portbar.recording.relaunch import Relauncher
+from portbar.recording.steps import Buffer, Call, Flag, Loop, Step, calls_in, steps_in
+from portbar.recording.table import Table
+
+#: Launches of each way before one is chosen. The first, which also compiles, does not count.
+_TRIALS: Final = 4
+#: Pointers that the kernel takes of its own.
+_OWN_ARGUMENTS: Final = 8
+#: A way that takes this many times as long is not tried again.
+_HOPELESS: Final = 4.0
+#: A build option for a version of OpenCL C.
+_VERSION: Final = re.compile(r"-cl-std=CL(\d)\.(\d)")
+_OPENCL: Final = re.compile(r"OpenCL (\d+)\.(\d+)")
+
+
+class RecordedLaunch(Launch):
+    """A launch of recorded steps."""
+
+    _recorded: Launch | None = None
+    _check: _Check | None = None
+
+    @classmethod
+    def of(cls, launch: Launch, check: _Check | None) -> RecordedLaunch:
+        """A launch of the kernel that replays steps."""
+        made = cls(launch.event, launch._label)
+        made.groups = launch.groups
+        made._recorded, made._check = launch, check
+        return made
+
+    @property
+    def num_groups(self) -> int:
+        """Number of participating work-groups; waits for the launch. 0 if the steps were launched one by one."""
+        return self._recorded.num_groups if self._recorded is not None else 0
+
+    def wait(self) -> None:
+        """Wait until all steps are complete, and check that barriers held and loops ended.
+
+        Raises
+        ------
+        BarrierTimeoutError
+            As for `Launch.wait`.
+        Error
+            The flag of a loop did not fall within its limit of turns.
+        """
+        if self._recorded is None:
+            self.event.wait()
+        else:
+            self._recorded.wait()
+        if self._check is not None:
+            self._check()
+
+
+class _Check:
+    """Looks whether a loop with a flag came to its limit."""
+
+    def __init__(
+        self, queue: cl.CommandQueue, status: cl.Buffer | None, endless: Loop | None, loops: Sequence[Loop]
+    ) -> None:
+        self._queue, self._status, self._endless, self._loops = queue, status, endless, loops
+
+    def __call__(self) -> None:
+        endless = self._endless
+        if self._status is not None:
+            found = np.zeros(1, np.uint32)
+            cl.enqueue_copy(self._queue, found, self._status)
+            endless = next((loop for loop in self._loops if loop.number + 1 == found[0]), None)
+        if endless is not None:
+            raise Error(
+                f"the loop before step {endless.number} reached its limit of {endless.turns} turns, and its flag is still "
+                "set: let a step in it clear the flag, or pass a larger limit to while_()"
+            )
+
+
+def suits_loops(device: cl.Device) -> bool:
+    """Whether a work-item should run many of a step: threads of the host do, unless the device ends loops early."""
+    profile = describe(device)
+    return profile.units.loops_in_pieces and profile.loop_limit is None
+
+
+def newer(options: Sequence[str], device: cl.Device) -> str:
+    """The option for a version of OpenCL C above the device's version of OpenCL; empty without one."""
+    known = _OPENCL.match(device.version)
+    for option in options:
+        asked = _VERSION.fullmatch(option)
+        if asked and known and (int(asked[1]), int(asked[2])) > (int(known[1]), int(known[2])):
+            return option
+    return ""
+
+
+class Player:
+    """The recorded steps of one queue.
+
+    Parameters
+    ----------
+    queue : pyopencl.CommandQueue
+    steps : list of Step
+    """
+
+    def __init__(self, queue: cl.CommandQueue, steps: Sequence[Step]) -> None:
+        self.queue, self._steps = queue, steps
+        self._calls = calls_in(steps)
+        self._waits = Waits(steps)
+        self._relauncher = Relauncher(queue, steps)
+        self._times: dict[bool, list[float]] = {True: [], False: []}
+        self._problem = self._find_problem()
+        limit = describe(queue.device).loop_limit
+        #: Why one kernel is not what this device should run.
+        self._doubt = "" if limit is None else f"the device ends loops silently after {limit} iterations"
+
+    def _find_problem(self) -> str:
+        """Why the steps cannot be one kernel; empty if they can."""
+        for call in self._calls:
+            if call.problem:
+                return call.problem
+        met = [call for call in self._calls if call.phase is not None and call.phase.meets and call.local]
+        for call in met:
+            first = met[0]
+            if _items(call) != _items(first):
+                return (
+                    f"{call}: its work-groups have {_items(call)} work-items, those of step {first.number} (kernel "
+                    f"{first.name!r}) {_items(first)}, and both kernels have barriers or local memory"
+                )
+        own = [call for call in self._calls if call.origin is not own_origin()]
+        for call in own[1:]:
+            assert call.origin is not None
+            assert own[0].origin is not None
+            if set(call.origin.options) != set(own[0].origin.options):
+                return (
+                    f"{call}: its program is built with {' '.join(call.origin.options) or 'no options'}, that of step "
+                    f"{own[0].number} with {' '.join(own[0].origin.options) or 'none'}: build both with the same"
+                )
+        if own and own[0].origin is not None and (above := newer(own[0].origin.options, self.queue.device)):
+            return (
+                f"{own[0]}: its program is built with {above}, which is above the device's version, and the kernel that "
+                "replays the steps would need all of it"
+            )
+        objects = {id(one.memory) for call in self._calls for one in call.arguments if isinstance(one, Buffer)}
+        if 8 * (len(objects) + _OWN_ARGUMENTS) > self.queue.device.max_parameter_size:
+            return (
+                f"the steps use {len(objects)} buffers, more than a kernel of {self.queue.device.name.strip()} can take as "
+                "arguments: record them in parts"
+            )
+        return self._constant_problem()
+
+    def _constant_problem(self) -> str:
+        written = {root for call in self._calls for root in access_of(call).writes}
+        for call in self._calls:
+            assert call.phase is not None
+            for parameter, argument in zip(call.phase.parameters, call.arguments, strict=True):
+                if parameter.kind == "constant" and isinstance(argument, Buffer) and argument.root in written:
+                    return (
+                        f"{call}, {call.phase.place}: a step writes the buffer of {parameter.name!r}, which is `constant`, so "
+                        "that the device may read old values: declare it as const global"
+                    )
+        return ""
+
+    def launch(self, *, fused: bool | None = None) -> Launch:
+        """Run the steps."""
+        if fused is False:
+            return self._one_by_one()
+        if self._problem:
+            raise UnsupportedFeatureError(f"{self._problem}. Or run the steps as launches: launch(fused=False)")
+        if fused is True:
+            return self._in_one()
+        if self._doubt:
+            return self._one_by_one()
+        way = self._choice
+        if way is not None:
+            return self._in_one() if way else self._one_by_one()
+        way = len(self._times[True]) <= len(self._times[False])
+        if way:
+            # Compiled before the time begins.
+            _ = self._replay
+        self.queue.finish()
+        begin = time.perf_counter()
+        launch = self._in_one() if way else self._one_by_one()
+        launch.wait()
+        self._times[way].append(time.perf_counter() - begin)
+        return launch
+
+    @property
+    def _choice(self) -> bool | None:
+        """Whether one kernel is faster; None as long as that is to be measured."""
+        one, other = self._times[True], self._times[False]
+        if min(len(one), len(other)) < 2:
+            return None
+        ratio = min(other[1:]) / min(one[1:])
+        if min(len(one), len(other)) >= _TRIALS:
+            return ratio >= 1
+        if not 1 / _HOPELESS < ratio < _HOPELESS:
+            return ratio > 1
+        return None
+
+    @cached_property
+    def _replay(self) -> _Replay:
+        """The kernel of all steps; compiled at first need."""
+        return _Replay(self.queue, self._steps, self._calls, self._waits)
+
+    def _in_one(self) -> Launch:
+        return self._replay.launch()
+
+    def _one_by_one(self) -> Launch:
+        event = self._relauncher.run()
+        made = RecordedLaunch(event, ("recorded steps", self.queue.device.name.strip()))
+        if self._relauncher.endless is not None:
+            made._check = _Check(self.queue, None, self._relauncher.endless, ())
+        return made
+
+    def explain(self) -> str:
+        """How the steps are run, and why."""
+        launches, barriers = launches_of(self._steps), barriers_of(self._steps, self._waits)
+        lines = [f"{launches} launches on {self.queue.device.name.strip()}"]
+        if self._problem:
+            lines += [f"not one kernel: {self._problem}"]
+        else:
+            lines += [f"in one kernel: {barriers} barriers", *self._replay.described()]
+        for way, times in self._times.items():
+            if times[1:]:
+                what = "one kernel" if way else "one launch per step"
+                lines.append(f"{what}: {min(times[1:]) * 1e3:.3g} ms, the best of {len(times) - 1}")
+        choice = self._choice
+        if self._doubt and not self._problem:
+            lines.append(f"launch() launches each step, because {self._doubt}")
+        elif self._problem or choice is False:
+            lines.append("launch() launches each step" if choice is False else "launch(fused=False) launches each step")
+        else:
+            lines.append("launch() runs one kernel" if choice else "launch() measures both in its first launches")
+        return "\n".join(lines)
+
+
+def _items(call: Call) -> int:
+    assert call.local is not None
+    return call.local[0] * call.local[1] * call.local[2]
+
+
+class _Replay:
+    """The kernel that runs the steps."""
+
+    def __init__(self, queue: cl.CommandQueue, steps: Sequence[Step], calls: Sequence[Call], waits: Waits) -> None:
+        self._queue = queue
+        flagged = [step for step, _ in steps_in(steps) if not isinstance(step, Call) and step.flag is not None]
+        self._loops = [step for step in flagged if isinstance(step, Loop)]
+        flags = [step.flag for step in flagged if step.flag is not None]
+        memory, self._buffers, self._constants = _memory_of(calls, flags)
+        phases: dict[Origin, Phases] = {}
+        for call in calls:
+            assert call.origin is not None
+            phases.setdefault(call.origin, call.origin.phases(queue.device))
+        self._calls = calls
+        self._driver = Driver(calls, flags, memory, phases, by_rows=suits_loops(queue.device))
+        table = Table(steps, waits, self._driver.numbers, memory.numbers)
+        self.text = self._driver.text(table.depth)
+        options = next((origin.options for origin in phases if origin is not own_origin()), ())
+        if choose(describe(queue.device)).capabilities.std is not None:
+            # Barriers need the version of OpenCL C that portbar sets.
+            options = tuple(option for option in options if not option.startswith("-cl-std="))
+        program = Program(queue.context, self.text, options, devices=[queue.device])
+        self._kernel = program.kernel("portbar_replay")
+        items = self._driver.local_items
+        self._local = self._kernel.suggested_local_size(queue) if items is None else (items,)
+        flags_of = cl.mem_flags
+        self._table = cl.Buffer(queue.context, flags_of.READ_ONLY | flags_of.COPY_HOST_PTR, hostbuf=table.words)
+        self._status = self._new_status()
+
+    def _new_status(self) -> cl.Buffer:
+        flags = cl.mem_flags
+        return cl.Buffer(self._queue.context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=np.zeros(1, np.uint32))
+
+    def launch(self) -> Launch:
+        """Enqueue it."""
+        # A later launch must not hide that this one came to a limit.
+        status = self._new_status() if self._loops else self._status
+        args = (self._table, status, *self._buffers, *self._constants)
+        launch = self._kernel(self._queue, None, self._local, *args)
+        check = _Check(self._queue, status, None, self._loops) if self._loops else None
+        return RecordedLaunch.of(launch, check)
+
+    def described(self) -> list[str]:
+        """How the work-items of each kernel are run."""
+        lines: dict[str, None] = {}
+        for call in self._calls:
+            way = self._driver.way_of(call)
+            if way.mode == "groups":
+                how = f"work-groups of {_items(call)} work-items that meet"
+            elif way.mode == "rows":
+                how = "loops over rows of work-items" + (
+                    "" if way.vectorises else ", not vectorised: it has private arrays"
+                )
+            else:
+                how = "work-items"
+            lines[f"  kernel {call.name!r}: {how}"] = None
+        return list(lines)
+
+
+def _memory_of(calls: Sequence[Call], flags: Sequence[Flag]) -> tuple[Memory, list[cl.Buffer], list[cl.Buffer]]:
+    """The memory of steps, and the arguments that stand for it."""
+    written = {root for call in calls for root in access_of(call).writes}
+    objects: dict[int, Buffer] = {}
+    constants: dict[int, Buffer] = {}
+    for call in calls:
+        assert call.phase is not None
+        for parameter, argument in zip(call.phase.parameters, call.arguments, strict=True):
+            if isinstance(argument, Buffer) and argument.memory is not None:
+                objects.setdefault(id(argument.memory), argument)
+                if parameter.kind == "constant":
+                    constants.setdefault(id(argument.memory), argument)
+    for flag in flags:
+        objects.setdefault(id(flag.buffer.memory), flag.buffer)
+    numbers = {key: number for number, key in enumerate(objects)}
+    only_read = frozenset(numbers[key] for key, buffer in objects.items() if buffer.root not in written)
+    ordered = sorted(constants, key=lambda key: numbers[key])
+    memory = Memory(numbers, only_read, frozenset(numbers[key] for key in constants))
+    return memory, [one.memory for one in objects.values()], [constants[key].memory for key in ordered]

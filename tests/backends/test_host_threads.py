@@ -1,0 +1,104 @@
+"""Instructions of the host's processor in kernels: which ones, by machine and findings, and that they are machine code."""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from portbar.backends import host_threads
+from portbar.backends.selection import units_of
+from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
+from portbar.rendering.parts import Def, parts_in
+from portbar.rendering.templates import render_def
+from tests.gpu_code import Target, compiled_alone
+
+CPU = DeviceFacts(name="Host", type=("CPU",))
+ALL = {"yield_syscall": True, "asm_anywhere": True}
+
+
+def instructions(
+    monkeypatch: pytest.MonkeyPatch, machine: str, builds: dict[str, bool], system: str = "linux"
+) -> set[str]:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(sys, "platform", system)
+    return set(units_of(CPU, Findings(builds=builds)).instructions)
+
+
+@pytest.mark.parametrize(
+    ("machine", "probe", "clock"),
+    [
+        ("x86_64", "x86_pause", "cycle_counter"),
+        ("AMD64", "x86_pause", "cycle_counter"),
+        ("aarch64", "arm_pause", "virtual_counter"),
+        ("arm64", "arm_pause", "virtual_counter"),
+    ],
+)
+def test_each_processor_has_the_instructions_that_its_own_probe_saw(monkeypatch, machine, probe, clock):
+    other = {"x86_pause": "arm_pause", "arm_pause": "x86_pause"}[probe]
+    assert instructions(monkeypatch, machine, {probe: True}) == {"pause", clock}
+    assert instructions(monkeypatch, machine, {probe: True, **ALL}) == {"pause", clock, "yield", "anywhere"}
+    assert instructions(monkeypatch, machine, {other: True, **ALL}) == set()
+    # System calls have Linux's numbers.
+    assert instructions(monkeypatch, machine, {probe: True, **ALL}, "darwin") == {"pause", clock, "anywhere"}
+
+
+def test_other_processors_have_none(monkeypatch):
+    for machine in ("riscv64", "ppc64le", "armv7l", ""):
+        assert instructions(monkeypatch, machine, {"x86_pause": True, "arm_pause": True, **ALL}) == set()
+
+
+def test_each_processor_has_the_text_of_its_own(monkeypatch):
+    for machine, word in (("x86_64", "pause"), ("aarch64", "isb")):
+        monkeypatch.setattr(platform, "machine", lambda machine=machine: machine)
+        template = units_of(CPU).template
+        assert f'__asm__ volatile("{word}"' in render_def(template, "relax", {})
+
+
+@dataclass(frozen=True)
+class Code:
+    """Patterns of the functions' machine code."""
+
+    machine: str
+    pause: str
+    yields: str
+    clock: str
+
+
+CODES = (
+    Code("x86_64", r"\bpause\b", r"movl\s+\$24, %eax\s+syscall", r"\blfence\b.*\brdtsc\b"),
+    Code("aarch64", r"\bisb\b", r"mov\s+x8, #?(?:124|0x7c)\s+svc\s+#?0", r"\bisb\b.*\bmrs\s+x\d+, CNTVCT_EL0"),
+)
+
+USES = """
+void uses(global ulong *a, uint round)
+{
+    portbar_relax(1u);
+    portbar_yield(round);
+    portbar_lost_race();
+    a[0] = portbar_trace_clock();
+}
+"""
+
+
+@pytest.mark.parametrize("code", CODES, ids=lambda code: code.machine)
+def test_pauses_yields_and_the_clock_are_machine_code(code: Code, tmp_path: Path):
+    template = next(one.template for one in host_threads.PROCESSORS if code.machine in one.machines)
+    text = "".join(render_def(template, name, {}) for name in ("relax", "yield_processor", "lost_race", "trace_clock"))
+    target = Target(code.machine, "c11", ("-target", f"{code.machine}-linux-gnu", "-cl-std=CL2.0"))
+    listing = compiled_alone(target, text + USES, tmp_path)
+    for shape in (code.pause, code.yields, code.clock):
+        assert re.search(shape, listing, re.DOTALL | re.IGNORECASE), f"{shape}\n{listing}"
+
+
+@pytest.mark.parametrize("processor", host_threads.PROCESSORS, ids=lambda one: one.template)
+def test_programs_get_the_instructions_that_they_use_alone(processor):
+    for name in ("relax", "yield_processor", "lost_race", "trace_clock"):
+        (part,) = parts_in(Def(processor.template, name, {}).parts(None))
+        assert part.names
+        assert set(part.names) <= part.words

@@ -1,0 +1,376 @@
+"""Ordinary ways to write a program with barriers, which PoCL's compiler took wrongly as they were."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+import portbar
+from tests import support
+from tests.programs import zeros
+
+pytestmark = pytest.mark.device
+
+HEAD = '#include "portbar/device_barrier.h"\n'
+_KERNEL = """
+kernel void k(PORTBAR_GRID_PARAM, volatile global uint *a, global uint *out, const uint n)
+{
+    PORTBAR_ENTER(grid);
+    const uint me = portbar_global_id(&grid), all = portbar_global_size(&grid);
+    uint v = 0u;
+    if (n == 5u) {
+        a[me] = 2u * me;
+        if (!MEET)
+            return;
+        v = a[(me + 1u) % all];
+        if (get_local_id(0) == 3u)
+            a[me] = 7u;
+    }
+    out[me] = v;
+}
+"""
+_BARRIER = "portbar_device_barrier(&grid)"
+_HELPER = "static bool g(portbar_grid *grid)\n{\n    bool ok = portbar_device_barrier(grid);\n    return ok;\n}\n"
+_PLAIN = _KERNEL.replace("MEET", _BARRIER)
+WAYS = {
+    "plain": _PLAIN,
+    "a helper": _HELPER + _KERNEL.replace("MEET", "g(&grid)"),
+    "a helper after a function from a macro": "#define F(n) static uint f##n(uint x) { uint y = x; return y; }\nF(1)\n"
+    + _HELPER
+    + _KERNEL.replace("MEET", "g(&grid)"),
+    "two heads of one if": _PLAIN.replace(
+        "    if (n == 5u) {", "#ifdef EARLY\n    if (n == 4u) {\n#else\n    if (n == 5u) {\n#endif"
+    ),
+    "an empty macro after a head": "#define PURE\nstatic uint f(uint x) PURE\n{\n    uint y = x;\n    return y;\n}\n"
+    + _PLAIN,
+    "an if from a macro": "#define WHEN(x) if (x)\n" + _PLAIN.replace("if (n == 5u)", "WHEN(n == 5u)"),
+    "all from a macro": f"#define BODY(n) {' '.join(_PLAIN[_PLAIN.index('    PORTBAR_ENTER') : _PLAIN.rindex('}')].split())}\n"
+    + _PLAIN[: _PLAIN.index("    PORTBAR_ENTER")]
+    + "    BODY(n)\n}\n",
+    "a name from a macro": "#define MEETS portbar_device_barrier\n" + _KERNEL.replace("MEET", "MEETS(&grid)"),
+    "two conditions": _PLAIN.replace("if (!portbar", "if (n == 5u && !portbar"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_to_write_a_barrier_in_a_branch_is_right(
+    context: cl.Context, queue: cl.CommandQueue, way: str
+) -> None:
+    kernel = support.kernel(context, HEAD + WAYS[way], "k")
+    groups = kernel.occupancy(queue, (8,)).groups
+    a, out = zeros(queue, 8 * groups), zeros(queue, 8 * groups)
+    launch = kernel(queue, None, (8,), a, out, np.uint32(5))
+    launch.wait()
+    size = 8 * launch.num_groups
+    assert out.get()[:size].tolist() == [2 * ((i + 1) % size) for i in range(size)]
+
+
+_UNTIL_DONE = {
+    "do-while": "do { bool go = false; FIRST again = go; } while (portbar_device_barrier_any(&grid, again));",
+    "do": "do { bool go = false; FIRST again = portbar_device_barrier_any(&grid, go); } while (again);",
+    "while": "again = true; while (again) { bool go = false; FIRST again = portbar_device_barrier_any(&grid, go); }",
+}
+_FIRST = """PORTBAR_FOR(i, &grid, n) { if (v[i] == 5) { v[i] = 6; go = true; } }
+    if (!portbar_device_barrier(&grid)) return;
+    PORTBAR_FOR(i, &grid, n) if (u[i] == -2) c[i] = u[i];"""
+
+
+@pytest.mark.parametrize("form", _UNTIL_DONE)
+@pytest.mark.parametrize("local", [1, 2, 16, 64])
+def test_a_vote_may_end_a_loop(context: cl.Context, queue: cl.CommandQueue, form: str, local: int) -> None:
+    n = 100 if support.scale(queue.device).is_simulator else 1000
+    text = f"""{HEAD}
+kernel void k(PORTBAR_GRID_PARAM, global int *u, global int *c, global int *v, uint n)
+{{
+    PORTBAR_ENTER(grid);
+    bool again = false;
+    {_UNTIL_DONE[form].replace("FIRST", _FIRST)}
+}}
+"""
+    given = np.where(np.random.default_rng(1).random(n) < 0.6, -2, -1).astype(np.int32)
+    u, c, v = (cl.array.to_device(queue, one) for one in (given, np.full(n, -1, np.int32), np.full(n, 5, np.int32)))
+    support.kernel(context, text, "k")(queue, None, (local,), u, c, v, np.uint32(n)).wait()
+    assert np.flatnonzero(c.get() != given)[:10].tolist() == []
+    assert (v.get() == 6).all()
+
+
+def test_a_store_after_a_sum_in_a_loop_over_tiles_is_made(context: cl.Context, queue: cl.CommandQueue) -> None:
+    text = f"""{HEAD}
+#define PORTBAR_REDUCTION_LOCAL_SIZE 8
+#include "portbar/reduction.h"
+kernel void k(PORTBAR_GRID_PARAM, global uint *sums, global uint *done)
+{{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    const uint lid = portbar_local_linear_id();
+    PORTBAR_FOR_TILES(tile, &grid, 20u) {{
+        const uint total = portbar_work_group_reduce_add(scratch, tile + lid);
+        if (lid == 0u)
+            sums[tile] = total;
+    }}
+    if (lid == 0u)
+        done[portbar_group_id(&grid)] = 1u;
+}}
+"""
+    kernel = support.kernel(context, text, "k")
+    sums, done = zeros(queue, 20), zeros(queue, kernel.occupancy(queue, (8,)).groups)
+    kernel(queue, None, (8,), sums, done).wait()
+    assert sums.get().tolist() == [8 * tile + 28 for tile in range(20)]
+
+
+@pytest.mark.parametrize("local", [8, 13, 33])
+def test_tasks_that_some_push_at_the_start_of_a_turn_are_done_once(
+    context: cl.Context, queue: cl.CommandQueue, local: int
+) -> None:
+    text = """
+#include "portbar/worklist.h"
+kernel void k(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint *items, global uint *seen, const uint turns)
+{
+    local uint task;
+    PORTBAR_ENTER(grid);
+    PORTBAR_TASK_QUEUE(queue, &grid, list);
+    const uint me = portbar_global_id(&grid), lid = portbar_local_linear_id();
+    if (!portbar_device_barrier(&grid)) return;
+    for (uint turn = 0u; turn < 1u + turns % 1u; ++turn) {
+        if (me % 5u == 3u) portbar_task_queue_push(&grid, &queue, items, me);
+        if (!portbar_device_barrier(&grid)) return;
+        while (portbar_work_group_task_queue_pop(&grid, &queue, items, &task)) {
+            const uint mine = task;
+            if (lid == (uint)get_local_size(0) - 1u) atomic_inc(seen + mine);
+        }
+        if (!portbar_device_barrier(&grid)) return;
+    }
+}
+"""
+    if support.scale(queue.device).is_cut_short:
+        pytest.skip("fences of diverging lanes are barriers on this device")
+    kernel = support.kernel(context, text, "k")
+    for groups in (1, min(2, kernel.occupancy(queue, (local,)).groups)):
+        tasks, seen = portbar.TaskQueue(queue, 256), zeros(queue, 256)
+        kernel(queue, None, (local,), *tasks.args, seen, np.uint32(2), num_groups=groups).wait()
+        expected = [int(i % 5 == 3 and i < local * groups) for i in range(256)]
+        assert seen.get().tolist() == expected
+
+
+_ROUND = "a[me] = {0}; if (!portbar_device_barrier(&grid)) return; {1} a[(me + 1u) % all]; (void)portbar_device_barrier(&grid);"
+
+
+def _round(value: str, result: str = "v +=") -> str:
+    """Each work-item gives a value to the one before it."""
+    return _ROUND.format(value, result)
+
+
+def _next(values: np.ndarray) -> np.ndarray:
+    return np.roll(values, -1)
+
+
+_ANY = "portbar_device_barrier_any(&grid, me == 0u)"
+#: Statements, and what `v` is after them for each `me`, by n.
+STATEMENTS = {
+    "a range of cases": (
+        f"switch (n) {{ case 1u ... 3u: {_round('me')} break; case 5u: v = 8u; break; default: v = 9u; }}",
+        lambda me, n: _next(me) if 1 <= n <= 3 else me * 0 + (8 if n == 5 else 9),
+    ),
+    "cases that share a variable": (
+        (
+            f"switch (n) {{ case 1u:; uint w = 3u; v = 1u; case 2u: w = n + 4u; {_round('w + me')} v += w; break; "
+            f"case 3u: v = 7u; break; case 4u: {_round('me')} default: v += 2u; }}"
+        ),
+        lambda me, n: {1: _next(me + 5) + 6, 2: _next(me + 6) + 6, 3: me * 0 + 7, 4: _next(me) + 2}.get(n, me * 0 + 2),
+    ),
+    "a variable before the first case": (
+        f"switch (n) {{ uint w = 1u; case 1u: w = 5u; {_round('me')} v += w; break; case 2u: {_round('2u * me')} }}",
+        lambda me, n: {1: _next(me) + 5, 2: _next(2 * me)}.get(n, me * 0),
+    ),
+    "a switch of one statement": (
+        f"switch (n) case 2u: {{ {_round('me')} }}",
+        lambda me, n: _next(me) if n == 2 else me * 0,
+    ),
+    "cases that fall through": (
+        f"switch (n) {{ default: v = 4u; case 1u: {_round('me')} case 2u: v += 1u; break; case 3u: {_round('3u * me')} }}",
+        lambda me, n: {1: _next(me) + 1, 2: me * 0 + 1, 3: _next(3 * me)}.get(n, _next(me) + 5),
+    ),
+    "a statement expression": (
+        f"v = ({{ uint w = n; if (n > 1u) {{ {_round('me', 'w +=')} }} w + 1u; }}) + n;",
+        lambda me, n: (_next(me) if n > 1 else 0) + me * 0 + 2 * n + 1,
+    ),
+    "a macro with a statement expression": (
+        f"v = LARGER({_ANY} ? n : 7u, 2u);",
+        lambda me, n: me * 0 + max(n, 2),
+    ),
+    "a macro that evaluates a vote in a branch": (f"v = CHOSEN(n > 2u, {_ANY});", lambda me, n: me * 0 + (n > 2)),
+    "a macro that evaluates a vote twice": (f"v = SUM({_ANY}, n);", lambda me, n: me * 0 + 2 + n),
+    "a goto forward": (
+        f"if (n == 2u) goto out; {_round('me')} out: v += 1u;",
+        lambda me, n: (0 if n == 2 else _next(me)) + me * 0 + 1,
+    ),
+    "a goto back": (
+        f"uint turn = 0u; again: v += turn; {_round('me')} if (++turn < n) goto again;",
+        lambda me, n: max(n, 1) * _next(me) + sum(range(max(n, 1))),
+    ),
+    "a directive in a condition": (
+        f"if (n &&\n#ifdef NOT_DEFINED\n n > 9u &&\n#else\n n > 1u &&\n#endif\n {_ANY}) v = n;",
+        lambda me, n: me * 0 + (n if n > 1 else 0),
+    ),
+    "a condition without a value": (
+        f"n > 2u ? (void){_ANY} : (void)(v = 5u); {_round('me')}",
+        lambda me, n: _next(me) + (0 if n > 2 else 5),
+    ),
+    "a continue in a loop of work-items": (
+        f"PORTBAR_FOR(i, &grid, 2u * all) {{ if (i % 3u == n % 3u) continue; v += i; }} {_round('me')}",
+        None,
+    ),
+    "a dynamic loop in a loop": (
+        (
+            "for (uint turn = 0u; turn < n; ++turn) { PORTBAR_FOR_DYNAMIC(i, &grid, 50u, 3u) { if (i % 3u == 1u) continue; "
+            "if (i % 2u) atomic_inc(counts); else atomic_inc(counts + 1); } }"
+        ),
+        lambda me, _n: me * 0,
+    ),
+}
+_STATEMENT = """
+#define LARGER(x, y) ({{ uint x_ = (x), y_ = (y); x_ > y_ ? x_ : y_; }})
+#define CHOSEN(c, x) ((c) ? (uint)(x) : 0u)
+#define SUM(x, y) ((x) + (x) + (y))
+kernel void k(PORTBAR_GRID_PARAM, volatile global uint *a, global uint *out, volatile global uint *counts, const uint n)
+{{
+    PORTBAR_ENTER(grid);
+    const uint me = portbar_global_id(&grid), all = portbar_global_size(&grid);
+    uint v = 0u;
+    {0}
+    out[me] = v;
+    if (get_local_id(0) == 0) {{
+        if (n % 2u) atomic_inc(counts + 2); else atomic_inc(counts + 3);
+    }}
+}}
+"""
+
+
+@pytest.mark.parametrize("way", STATEMENTS)
+def test_each_statement_around_a_barrier_is_right(context: cl.Context, queue: cl.CommandQueue, way: str) -> None:
+    text, expected = STATEMENTS[way]
+    if support.scale(queue.device).is_cut_short and "goto" in way:
+        pytest.skip("lanes that jump are not lanes that branch on this device")
+    kernel = support.kernel(context, HEAD + _STATEMENT.format(text), "k")
+    for local in (1, 8):
+        groups = kernel.occupancy(queue, (local,)).groups
+        a, out = zeros(queue, local * groups), zeros(queue, local * groups)
+        for n in range(6):
+            counts = zeros(queue, 4)
+            launch = kernel(queue, None, (local,), a, out, counts, np.uint32(n))
+            launch.wait()
+            size = local * launch.num_groups
+            me = np.arange(size, dtype=np.uint32)
+            if expected is None:
+                found = np.where(me % 3 == n % 3, 0, me) + np.where((me + size) % 3 == n % 3, 0, me + size)
+                assert out.get()[:size].sum() == found.sum() + _next(me).sum()
+            else:
+                assert out.get()[:size].tolist() == np.broadcast_to(expected(me, n), size).tolist(), n
+            tail = [launch.num_groups * (n % 2), launch.num_groups * (1 - n % 2)]
+            shares = [n * 16, n * 17] if "dynamic" in way else [0, 0]
+            assert counts.get().tolist() == [*shares, *tail], n
+
+
+_SWITCHES = {
+    "a chain of cases": """switch (g % 4u) {
+            case 3u: g += 1u; break;
+            case 2u: g = portbar_work_group_reduce_add(scratch, 1u); break;
+            default: (void)portbar_work_group_reduce_xor(scratch, g); g = 2u; break;
+        }""",
+    "a case that falls": """switch (turn) {
+            case 2u: g += 5u;
+            case 0u: g += 1u; break;
+            default: g += portbar_device_broadcast(&grid, scratch, 3u, 0u); break;
+        }""",
+    "a case that falls from a chain": """switch (turn) {
+            case 2u: g = 9u; break;
+            case 1u: g += 1u;
+            default: g += portbar_device_broadcast(&grid, scratch, g, 0u); break;
+            case 3u: g = 11u; break;
+        }""",
+    "cases that share a variable": """switch (turn) {
+            case 2u: ; uint kept; kept = g; g += kept; break;
+            case 1u: kept = 4u; g = portbar_work_group_reduce_max(scratch, kept); break;
+            default: g += 1u; break;
+        }""",
+}
+
+
+def _after_switches(way: str, local: int) -> int:
+    g = 7
+    for turn in range(3):
+        if way == "a chain of cases":
+            g = {3: g + 1, 2: local}.get(g % 4, 2)
+        elif way == "a case that falls":
+            g += {2: 6, 0: 1}.get(turn, 3)
+        elif way == "a case that falls from a chain":
+            g = {2: 9, 1: 2 * (g + 1), 3: 11}.get(turn, 2 * g)
+        else:
+            g = {2: 2 * g, 1: 4}.get(turn, g + 1)
+    return g
+
+
+@pytest.mark.parametrize("way", _SWITCHES)
+@pytest.mark.parametrize("local", [1, 2, 8])
+def test_a_switch_in_a_loop_may_meet_in_some_cases(
+    context: cl.Context, queue: cl.CommandQueue, way: str, local: int
+) -> None:
+    """For groups of one or two work-items PoCL copies the code for each, where `else if` after a case ended the process."""
+    text = f"""{HEAD}#include "portbar/reduction.h"
+kernel void k(PORTBAR_GRID_PARAM, global uint *out, const uint turns)
+{{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    uint g = 7u, v = 0u;
+    for (uint turn = 0u; turn < turns; ++turn) {{
+        {_SWITCHES[way]}
+        v += g;
+    }}
+    out[portbar_global_id(&grid)] = g;
+}}
+"""
+    kernel = support.kernel(context, text, "k")
+    out = zeros(queue, local * kernel.occupancy(queue, (local,)).groups)
+    launch = kernel(queue, None, (local,), out, np.uint32(3))
+    launch.wait()
+    size = local * launch.num_groups
+    assert out.get()[:size].tolist() == [_after_switches(way, local)] * size
+
+
+def test_a_vote_on_ids_decides_between_sums_and_a_branch_of_ids(context: cl.Context, queue: cl.CommandQueue) -> None:
+    """A random program made small: on an H100 one of its three votes came out as true."""
+    text = f"""{HEAD}#include "portbar/reduction.h"
+kernel void k(PORTBAR_GRID_PARAM, global uint *cell, global uint *out, const uint n)
+{{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    const uint lid = (uint)get_local_id(0), me = portbar_global_id(&grid);
+    uint v0 = 0u, v1 = 0u, g0 = 0u, k = 0u;
+    while (k < n) {{
+        ++k;
+        if (portbar_device_barrier_all(&grid, lid < 3u)) {{
+            {{
+                sum_local d = {{ 1u }};
+                d = sum_reduce_gang_worker_vector(&grid, scratch, d);
+                v0 += d.total;
+            }}
+            {{
+                sum_local d = {{ v1 }};
+                d = sum_reduce_gang_worker_vector(&grid, scratch, d);
+                g0 += d.total;
+            }}
+        }} else {{
+            if (lid)
+                atomic_max(cell, 7u);
+        }}
+    }}
+    out[me] = v0 + g0;
+}}
+"""
+    loops = (portbar.ReductionLoop("sum", {"total": portbar.Reduction(np.uint32, "+")}),)
+    kernel = portbar.Program(context, text, reductions=loops).kernel("k")
+    groups = min(4, kernel.occupancy(queue, (8,)).groups)
+    cell, out = zeros(queue, 1), zeros(queue, 8 * groups)
+    kernel(queue, None, (8,), cell, out, np.uint32(3), num_groups=groups).wait()
+    assert out.get().tolist() == [0] * (8 * groups)

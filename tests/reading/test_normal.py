@@ -1,0 +1,185 @@
+"""The form in which PoCL gets a program: barriers on all edges of what a work-group does as a whole, and nowhere else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from portbar.primitives.headers import declarations
+from portbar.reading.reader import in_normal_form, is_available
+
+pytestmark = pytest.mark.skipif(not is_available(), reason="there is no libclang")
+
+HEAD = '#include "portbar/device_barrier.h"\n#include "portbar/reduction.h"\n'
+MEET = "portbar_device_barrier(&grid);"
+SUM = "portbar_work_group_reduce_add(scratch, 1u)"
+
+
+def formed(text: str, options: tuple[str, ...] = ()) -> str:
+    """The text of a program, with B in place of a barrier and W of a statement of all work-items."""
+    found = in_normal_form("k.cl", text, declarations(), options, barrier="B;", work="W;", wide=True)
+    assert found is not None
+    return found
+
+
+def body(text: str, before: str = "") -> str:
+    """The statements of a kernel in that form, in one line."""
+    source = (
+        f"{HEAD}{before}kernel void k(PORTBAR_GRID_PARAM, global uint *a, uint n)\n"
+        f"{{ PORTBAR_ENTER(grid); PORTBAR_REDUCTION_SCRATCH(scratch); start();\n{text}\nend(); }}\n"
+    )
+    found = formed(source.replace("kernel", "void start(void); void end(void); void f(void);\nkernel", 1))
+    return " ".join(found.split("start();")[1].split("end();")[0].split())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("f();", "f();"),
+        ("if (n) f(); else a[0] = 1u;", "if (n) f(); else a[0] = 1u;"),
+        (MEET, f"B; {MEET} B; W;"),
+        ("f(); barrier(CLK_LOCAL_MEM_FENCE); f();", "f(); barrier(CLK_LOCAL_MEM_FENCE); W; f();"),
+        (f"const uint v = {SUM};", f"B; const uint v = {SUM}; B; W;"),
+        (f"if (n) {{ {MEET} }}", f"B; if (n) {{ B; {MEET} B; W; }} B; W;"),
+        (f"if (n) {MEET} else f();", f"B; if (n) {{ B; {MEET} B; W; }} else {{ B; W; f(); B; W; }} B; W;"),
+        (
+            f"for (uint k = 0u; k < n; ++k) {{ f(); {MEET} }}",
+            f"B; for (uint k = 0u; ; ++k) {{ B; if (!(k < n)) break; B; W; f(); B; {MEET} B; }} B; W;",
+        ),
+        (f"if (n) return; {MEET}", f"B; if (n) {{ B; W; goto portbar_end_all; }} B; {MEET} B; W;"),
+        (f"{MEET} if (n) return;", f"B; {MEET} B; W; if (n) goto portbar_end;"),
+        (
+            "for (uint k = 0u; k < n; ++k) { if (k == 3u) continue; f(); }",
+            "for (uint k = 0u; k < n; ++k) { if (k == 3u) continue; f(); }",
+        ),
+    ],
+)
+def test_a_statement_has_this_form(text: str, expected: str) -> None:
+    assert body(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"do {{ f(); }} while ({SUM} < n);",
+        f"while (n && {SUM} < n) f();",
+        f"for (uint k = {SUM}; k < {SUM}; k += {SUM}) f();",
+        f"a[0] = n ? {SUM} : 3u;",
+        f"if (n == 1u || {SUM} == 2u) f();",
+        f"uint v = n, w = {SUM}, z = w;",
+        f"a[{SUM}] += portbar_work_group_reduce_max(scratch, {SUM});",
+        f"switch ({SUM}) {{ case 1u: f(); default: a[0] = {SUM}; break; }}",
+        f"f(), (void){SUM};",
+    ],
+)
+def test_a_call_with_a_barrier_is_a_statement_of_its_own(text: str) -> None:
+    """Nothing else of the author's is evaluated between the barriers around a call."""
+    found = body(text)
+    for part in re.sub(r"__typeof__\(.*?\) portbar_value", "", found).split("B;"):
+        if "portbar_work_group_reduce_" in part:
+            assert not any(word in part for word in ("f()", "?", "&&", "||", "if ", "while", "for ")), part
+
+
+def test_those_who_leave_alone_meet_the_others_before_they_go() -> None:
+    found = body(f"if (n) {{ {MEET} if (a[0]) return; f(); }}")
+    assert "{ portbar_left = 1u; goto portbar_meet_" in found
+    leaves = found.index("B; W; } B; W; if (portbar_left == 1u)")
+    assert found.index("goto portbar_meet_") < leaves < found.index("goto portbar_end;")
+
+
+def test_a_loop_that_work_items_go_through_alone_holds_no_barrier() -> None:
+    found = body(f"for (uint k = 0u; k < n; ++k) {{ if (a[k]) return; }} {MEET}")
+    loop = found[found.index("for (") : found.index("portbar_out_")]
+    assert "B;" not in loop
+    assert "goto portbar_end" not in loop
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"for (uint k = 0u; k < n; ++k) {{ {MEET} if (a[k]) break; f(); }}",
+        "for (uint k = 0u; k < n; ++k) { if (!portbar_device_barrier(&grid)) return; f(); }",
+        f"while (true) {{ {MEET} if (n) break; f(); }}",
+        f"while (n) {{ {MEET} for (;;) {{ {MEET} if (n) return; if (a[0]) goto out; }} }} out: f();",
+    ],
+)
+def test_a_loop_with_a_barrier_is_left_at_its_head_alone(text: str) -> None:
+    """PoCL copies all code after a loop that has a second end."""
+    found = body(text)
+    for loop in found.split("for (")[1:]:
+        assert loop.split("B; W;")[0].count("break;") == 1
+        assert loop.count("break;") == 1
+    assert "goto portbar_turn_" in found
+    assert found.count("portbar_left = 0u;") == found.count("portbar_left = ") // 2
+
+
+@pytest.mark.parametrize("kind", ["break;", "return;"])
+def test_a_loop_with_a_barrier_in_its_head_is_left_where_the_jump_is(kind: str) -> None:
+    found = body(f"while ({SUM} < n) {{ if (n) {kind} f(); }}")
+    assert "portbar_left" not in found
+
+
+@pytest.mark.parametrize(
+    ("defined", "text"),
+    [
+        ("#define WHEN(c) if (c)\n", f"WHEN(n) {{ {MEET} }}"),
+        ("#define MEETS portbar_device_barrier\n", "if (n) { MEETS(&grid); }"),
+        ("#define STEP(c) do { if (c) { portbar_device_barrier(&grid); } } while (0)\n", "STEP(n);"),
+        ("#define BOTH(c, ...) if (c) { __VA_ARGS__ }\n", f"BOTH(n, f(); {MEET})"),
+        ("#define NAME(x) portbar_device_##x\n#define CALL(x) NAME(x)(&grid)\n", "if (n) CALL(barrier);"),
+    ],
+)
+def test_macros_hide_nothing(defined: str, text: str) -> None:
+    found = body(text, defined)
+    assert "if (n) { B;" in found.replace("(n ", "(n")
+
+
+_LINES = """#define WHEN(c, x) if (c) { \\
+    x \\
+  }
+static bool g(portbar_grid *grid)
+{
+    return portbar_device_barrier(grid);
+}
+kernel void k(PORTBAR_GRID_PARAM, uint n)
+{
+    PORTBAR_ENTER(grid);
+    if (n &&
+        g(
+            &grid))
+        return;
+    WHEN(n,
+        g(&grid);
+    )
+    switch (n) {
+    case 1u:
+        g(&grid);
+        break;
+    default:
+        n = 2u;
+    }
+    /* last */ n = 7u;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "value", ["n ? 2u : LAST", "n ? 2u : 5u - LAST", "n && LAST", "n ? f2(1u, LAST) : -LAST /* of all */"]
+)
+def test_an_argument_may_end_with_a_macro(value: str) -> None:
+    """libclang knows only where a macro in an argument of a macro begins."""
+    before = "#define LAST 3u\nuint f2(uint x, uint y);\n"
+    found = body(f"a[0] = portbar_work_group_reduce_max(scratch, {value});", before)
+    written = value.partition(" /*")[0]
+    assert f"= {written};" in found
+    assert found.count(written) == 2
+
+
+def test_no_line_moves() -> None:
+    text = HEAD + _LINES
+    made = formed(text)
+    assert made.count("\n") == text.count("\n")
+    for word in ("/* last */", "default", "PORTBAR_ENTER", "static bool g"):
+        if word != "default":
+            assert made[: made.index(word)].count("\n") == text[: text.index(word)].count("\n")
