@@ -13,8 +13,8 @@
    Mirrors: cl_templates/device_barrier/counters.mako 100520307073
    Mirrors: cl_templates/device_barrier/wait.mako e8e4a570cde4
    Mirrors: cl_templates/device_barrier/split.mako a0a7a12b19ae
-   Mirrors: cl_templates/backend/barrier.mako 2a8fd4dd1237
-   Mirrors: cl_templates/grid/state.mako b3fc47cd2c84
+   Mirrors: cl_templates/backend/barrier.mako 3f28ef594fda
+   Mirrors: cl_templates/grid/state.mako 05e0507e9f98
    Run: GROUPS=3
    Run: GROUPS=3 LIMITED=1 SKIPS
    Run: GROUPS=3 LIMITED=3 GOES_ON

@@ -4,8 +4,8 @@
    Mirrors: cl_templates/device_barrier/sharded.mako ad974c63cb99
    Mirrors: cl_templates/device_barrier/counters.mako 100520307073
    Mirrors: cl_templates/device_barrier/split.mako a0a7a12b19ae
-   Mirrors: cl_templates/backend/barrier.mako 2a8fd4dd1237
-   Mirrors: cl_templates/grid/state.mako b3fc47cd2c84
+   Mirrors: cl_templates/backend/barrier.mako 3f28ef594fda
+   Mirrors: cl_templates/grid/state.mako 05e0507e9f98
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

@@ -5,7 +5,7 @@
 
    Mirrors: cl_templates/device_barrier/xf.mako 33f358b182e2
    Mirrors: cl_templates/device_barrier/wait.mako e8e4a570cde4
-   Mirrors: cl_templates/grid/state.mako b3fc47cd2c84
+   Mirrors: cl_templates/grid/state.mako 05e0507e9f98
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 ROUNDS=2 LIMITED=1 SKIPS LAUNCHES=1

@@ -4,7 +4,7 @@
    After Sorensen et al. (OOPSLA 2016), with one word in place of the mutex.
 
    Mirrors: cl_templates/discovery/packed.mako 513ee50fa26b
-   Mirrors: cl_templates/grid/state.mako b3fc47cd2c84
+   Mirrors: cl_templates/grid/state.mako 05e0507e9f98
    Mirrors: cl_templates/grid/grid.mako e9047bd259c7
    Run: GROUPS=3
    Run: GROUPS=3 COMPLETE=1

@@ -10,7 +10,7 @@
 
    Mirrors: cl_templates/grid/place.mako 0ae0c0359c92
    Mirrors: cl_templates/grid/grid.mako e9047bd259c7
-   Mirrors: cl_templates/grid/state.mako b3fc47cd2c84
+   Mirrors: cl_templates/grid/state.mako 05e0507e9f98
    Mirrors: cl_templates/device_barrier/sharded.mako ad974c63cb99
    Mirrors: cl_templates/device_barrier/replicated.mako b50352560162
    Run: FORM=1 GROUPS=3

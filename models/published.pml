@@ -7,7 +7,7 @@
    Mirrors: cl_templates/discovery/published.mako 17a321e6d3e5
    Mirrors: cl_templates/discovery/ticket.mako 748dc7be43ec
    Mirrors: cl_templates/discovery/spin.mako 02ad681b17c0
-   Mirrors: cl_templates/grid/state.mako b3fc47cd2c84
+   Mirrors: cl_templates/grid/state.mako 05e0507e9f98
    Mirrors: cl_templates/grid/grid.mako e9047bd259c7
    Run: GROUPS=3 TICKET=1
    Run: GROUPS=3 TICKET=1 LIMITED=1 LAUNCHES=1

@@ -6,7 +6,7 @@
 
    The host chooses the colours of each split; the size of portbar_team_split is a colour that needs no second barrier.
 
-   Mirrors: cl_templates/team/team.mako 5caf77682a0a
+   Mirrors: cl_templates/team/team.mako 94eff8440c4d
    Run: GROUPS=2
    Run: GROUPS=3 TIMES=1
    Run: GROUPS=2 SPLITS=3 OLD=1 TIMES=1

@@ -674,7 +674,7 @@ ${defines("portbar_atomic_wait_explicit")}
 /* Waits until the bits of `*p` differ from those of `old`; a further argument sets the polls after which this wait
    gives up without a report. Caller: any work-item. Order: the arguments `order` and `scope`, when true. Result: false
    when it gave up. Cost: a load per poll. */
-#define portbar_atomic_wait_explicit(...) PORTBAR_REPORTED(portbar_wait_watched(PORTBAR_WATCH, __VA_ARGS__))
+#define portbar_atomic_wait_explicit(arguments...) PORTBAR_REPORTED(portbar_wait_watched(PORTBAR_WATCH, arguments))
 
 ${defines("portbar_atomic_notify_one", "portbar_atomic_notify_all")}
 /* Does nothing: waiters poll, so no waiter needs a wake-up. Caller: any work-item. Cost: none. */

@@ -65,22 +65,6 @@ static inline void portbar_arrive_at_both(const portbar_grid *grid, volatile glo
         /* Not before: some compilers lose private values at barriers, as they do ids (the effect IDS_LOST). */
         const uint phase = grid->shared[PORTBAR_SHARED_TARGET] + 1u;
 </%def>
-<%def name="join_count()">
-    if (vote)
-        (void)portbar_local_add(grid->shared + PORTBAR_SHARED_VOTES, 1u);
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-</%def>
-<%def name="join_any()">
-    if (vote)
-        portbar_local_store(grid->shared + PORTBAR_SHARED_VOTES, 1u);
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-</%def>
-<%def name="votes_after_barrier()">
-        /* After the barrier, as in portbar_device_barrier. The next votes come after the one below. */
-        const uint phase = grid->shared[PORTBAR_SHARED_VOTE_PHASE] + 1u, votes = grid->shared[PORTBAR_SHARED_VOTES];
-        grid->shared[PORTBAR_SHARED_VOTES] = 0u;
-</%def>
-<%def name="barrier_count()"></%def>
 <%def name="first_polls_of_votes()"></%def>
 <%def name="first_polls_of_word()"></%def>
 <%def name="first_polls_of_counters()"></%def>

@@ -18,29 +18,29 @@ ${nvidia.operation(op, kind, space, text)}\
 ${group()}
 /* Relaxed instructions with membar before a release and after an acquire, as libcu++ does before sm_70. */
 ${defines("PORTBAR_PTX_RMW")}
-<%text>#define PORTBAR_PTX_RMW(order, op, after, ...) \
+<%text>#define PORTBAR_PTX_RMW(order, op, after, operands...) \
     do { \
         if (PORTBAR_RELEASES(order)) \
             portbar_raw_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acq_rel, scope); \
-        __asm__ volatile(op after : __VA_ARGS__ : "memory"); \
+        __asm__ volatile(op after : operands : "memory"); \
         if (PORTBAR_ACQUIRES(order)) \
             portbar_raw_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acq_rel, scope); \
     } while (0)
 ${defines("PORTBAR_PTX_LOAD")}
-#define PORTBAR_PTX_LOAD(after, ...) \
+#define PORTBAR_PTX_LOAD(after, operands...) \
     do { \
         if (order == memory_order_seq_cst) \
             portbar_raw_fence(CLK_GLOBAL_MEM_FENCE, memory_order_seq_cst, scope); \
-        __asm__ volatile("ld.volatile" after : __VA_ARGS__ : "memory"); \
+        __asm__ volatile("ld.volatile" after : operands : "memory"); \
         if (order != memory_order_relaxed) \
             portbar_raw_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acquire, scope); \
     } while (0)
 ${defines("PORTBAR_PTX_STORE")}
-#define PORTBAR_PTX_STORE(after, ...) \
+#define PORTBAR_PTX_STORE(after, operands...) \
     do { \
         if (order != memory_order_relaxed) \
             portbar_raw_fence(CLK_GLOBAL_MEM_FENCE, memory_order_release, scope); \
-        __asm__ volatile("st.volatile" after : __VA_ARGS__ : "memory"); \
+        __asm__ volatile("st.volatile" after : operands : "memory"); \
     } while (0)
 </%text>${end()}
 ${defines("portbar_raw_fence")}

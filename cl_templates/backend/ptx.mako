@@ -26,48 +26,48 @@ ${defines("PORTBAR_LOOP_ORDER")}
 ${defines("PORTBAR_LOOP_AFTER")}
 #define PORTBAR_LOOP_AFTER(flags, order, scope)
 ${defines("PORTBAR_PTX")}
-#define PORTBAR_PTX(before, after, ...) \
+#define PORTBAR_PTX(before, after, operands...) \
     do { \
         if (scope == memory_scope_all_svm_devices) \
-            __asm__ volatile(before ".sys" after : __VA_ARGS__ : "memory"); \
+            __asm__ volatile(before ".sys" after : operands : "memory"); \
         else if (scope == memory_scope_device) \
-            __asm__ volatile(before ".gpu" after : __VA_ARGS__ : "memory"); \
+            __asm__ volatile(before ".gpu" after : operands : "memory"); \
         else \
-            __asm__ volatile(before ".cta" after : __VA_ARGS__ : "memory"); \
+            __asm__ volatile(before ".cta" after : operands : "memory"); \
     } while (0)
 ${defines("PORTBAR_PTX_RMW")}
-#define PORTBAR_PTX_RMW(order, op, after, ...) \
+#define PORTBAR_PTX_RMW(order, op, after, operands...) \
     do { \
         if ((order) == memory_order_seq_cst) \
             portbar_raw_fence(CLK_GLOBAL_MEM_FENCE, memory_order_seq_cst, scope); \
         if ((order) == memory_order_relaxed) \
-            PORTBAR_PTX(op ".relaxed", after, __VA_ARGS__); \
+            PORTBAR_PTX(op ".relaxed", after, operands); \
         else if ((order) == memory_order_release) \
-            PORTBAR_PTX(op ".release", after, __VA_ARGS__); \
+            PORTBAR_PTX(op ".release", after, operands); \
         else if ((order) == memory_order_acq_rel) \
-            PORTBAR_PTX(op ".acq_rel", after, __VA_ARGS__); \
+            PORTBAR_PTX(op ".acq_rel", after, operands); \
         else \
-            PORTBAR_PTX(op ".acquire", after, __VA_ARGS__); \
+            PORTBAR_PTX(op ".acquire", after, operands); \
     } while (0)
 ${defines("PORTBAR_PTX_LOAD")}
-#define PORTBAR_PTX_LOAD(after, ...) \
+#define PORTBAR_PTX_LOAD(after, operands...) \
     do { \
         if (order == memory_order_seq_cst) \
             portbar_raw_fence(CLK_GLOBAL_MEM_FENCE, memory_order_seq_cst, scope); \
         if (order == memory_order_relaxed) \
-            PORTBAR_PTX("ld.relaxed", after, __VA_ARGS__); \
+            PORTBAR_PTX("ld.relaxed", after, operands); \
         else \
-            PORTBAR_PTX("ld.acquire", after, __VA_ARGS__); \
+            PORTBAR_PTX("ld.acquire", after, operands); \
     } while (0)
 ${defines("PORTBAR_PTX_STORE")}
-#define PORTBAR_PTX_STORE(after, ...) \
+#define PORTBAR_PTX_STORE(after, operands...) \
     do { \
         if (order == memory_order_seq_cst) \
             portbar_raw_fence(CLK_GLOBAL_MEM_FENCE, memory_order_seq_cst, scope); \
         if (order == memory_order_release) \
-            PORTBAR_PTX("st.release", after, __VA_ARGS__); \
+            PORTBAR_PTX("st.release", after, operands); \
         else \
-            PORTBAR_PTX("st.relaxed", after, __VA_ARGS__); \
+            PORTBAR_PTX("st.relaxed", after, operands); \
     } while (0)
 </%text>${end()}
 ${defines("portbar_raw_fence")}
@@ -209,25 +209,6 @@ ${defines("portbar_arrive_at_both")}
     const uint phase = grid->shared[PORTBAR_SHARED_TARGET] + 1u;
 </%def>
 <%def name="phase_after_barrier()"></%def>
-<%def name="barrier_count()">
-${defines("portbar_barrier_count")}
-/* The work-group's barrier, which also counts the work-items that call it with true. Caller: all work-items. */
-static inline uint portbar_barrier_count(bool vote)
-{
-    uint votes;
-    __asm__ volatile("{\n\t.reg .pred voted;\n\tsetp.ne.u32 voted, %1, 0;\n\t"
-                     "barrier.red.popc.u32 %0, 0, voted;\n\t}" : "=r"(votes) : "r"(vote ? 1u : 0u) : "memory");
-    return votes;
-}
-</%def>
-<%def name="join_count()">
-    const uint phase = grid->shared[PORTBAR_SHARED_VOTE_PHASE] + 1u;
-    const uint votes = portbar_barrier_count(vote);
-</%def>
-<%def name="join_any()">\
-${join_count()}\
-</%def>
-<%def name="votes_after_barrier()"></%def>
 <%def name="first_polls_of_votes()">
     /* As for other barriers. */
     for (uint polls = PORTBAR_ROLLED(PORTBAR_POLLS, grid->limit); polls != 0u && (uint)seen != target; --polls) {

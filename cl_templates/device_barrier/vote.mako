@@ -186,10 +186,14 @@ static inline void portbar_meet_votes(portbar_grid *grid, uint phase, uint votes
     grid->shared[PORTBAR_SHARED_VOTES_BEFORE + odd] = sum;
 }
 </%def>
-<%def name="barrier_of_votes(joined)">\
-${own(joined)}\
+<%def name="barrier_of_votes()">\
+## In local memory on NVIDIA's devices, too: their compiler lets parts of a warp come to barrier.red apart, and that
+## loses votes (driver 580.159, H100 and H200).
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (PORTBAR_LEADS(grid)) {
-${own("votes_after_barrier")}\
+        /* After the barrier, as in portbar_device_barrier. The next votes come after the one below. */
+        const uint phase = grid->shared[PORTBAR_SHARED_VOTE_PHASE] + 1u, votes = grid->shared[PORTBAR_SHARED_VOTES];
+        grid->shared[PORTBAR_SHARED_VOTES] = 0u;
         portbar_meet_votes(grid, phase, votes);
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
@@ -201,7 +205,9 @@ ${defines("portbar_device_barrier_count")}
    was reached, now or before. Cost: one device barrier; the votes travel with the arrivals. */
 static inline uint portbar_device_barrier_count(portbar_grid *grid, bool vote)
 {
-${barrier_of_votes("join_count")}\
+    if (vote)
+        (void)portbar_local_add(grid->shared + PORTBAR_SHARED_VOTES, 1u);
+${barrier_of_votes()}\
     return grid->shared[PORTBAR_SHARED_OK] != 0u ? grid->shared[PORTBAR_SHARED_VOTED] : 0u;
 }
 </%def>
@@ -213,7 +219,9 @@ ${defines("portbar_device_barrier_any")}
    limit was reached, now or before, so that a loop on it ends. */
 static inline bool portbar_device_barrier_any(portbar_grid *grid, bool vote)
 {
-${barrier_of_votes("join_any")}\
+    if (vote)
+        portbar_local_store(grid->shared + PORTBAR_SHARED_VOTES, 1u);
+${barrier_of_votes()}\
     return grid->shared[PORTBAR_SHARED_OK] != 0u && grid->shared[PORTBAR_SHARED_VOTED] != 0u;
 }
 </%def>
@@ -226,13 +234,7 @@ static inline uint portbar_device_barrier_sum(portbar_grid *grid, uint n)
 {
     if (n != 0u)
         (void)portbar_local_add(grid->shared + PORTBAR_SHARED_VOTES, n);
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    if (PORTBAR_LEADS(grid)) {
-        const uint phase = grid->shared[PORTBAR_SHARED_VOTE_PHASE] + 1u, votes = grid->shared[PORTBAR_SHARED_VOTES];
-        grid->shared[PORTBAR_SHARED_VOTES] = 0u;
-        portbar_meet_votes(grid, phase, votes);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+${barrier_of_votes()}\
     return grid->shared[PORTBAR_SHARED_OK] != 0u ? grid->shared[PORTBAR_SHARED_VOTED] : 0u;
 }
 </%def>

@@ -92,8 +92,12 @@ ${once} void portbar_slots_prepare(volatile global uint *state, uint4 launch)
 }
 
 % endif
-% for _, _, text in preparations:
+% for one, _, text in preparations:
+% if reached(one.needed_by):
+## Text without a name of its own must not be taken for the end of the part before it.
+${defines()}
 ${text}
+% endif
 % endfor
 ${defines("portbar_state_prepare")}
 /* Sets the words that this launch's barriers count in, and opens its report. Caller: the leader of group 0, before it

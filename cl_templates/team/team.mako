@@ -314,18 +314,12 @@ ${defines("portbar_team_barrier_count")}
    reached, now or before. Cost: a team barrier, and a load per member by one work-item. */
 static inline uint portbar_team_barrier_count(portbar_grid *grid, portbar_team *team, bool vote)
 {
-% if counts_votes:
-    const uint own = portbar_barrier_count(vote);
-% else:
     if (vote)
         (void)portbar_local_add(grid->shared + PORTBAR_SHARED_TEAM_VOTES, 1u);
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-% endif
     if (PORTBAR_LEADS(grid)) {
-% if not counts_votes:
         const uint own = grid->shared[PORTBAR_SHARED_TEAM_VOTES];
         grid->shared[PORTBAR_SHARED_TEAM_VOTES] = 0u;
-% endif
         if (portbar_team_exchange(grid, team, own)) {
             global const ulong *values = PORTBAR_TEAM_VALUES(grid, team);
             ulong batch[PORTBAR_TEAM_BATCH], sum = 0ul;

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final, TypeGuard
 
 from portbar.reading import kinds
@@ -210,6 +211,10 @@ class _Form(Lowering):
         self._before.setdefault(at, []).insert(0, made)
         return made
 
+    def _begins_last(self, at: int, text: str) -> None:
+        """Insert at a place, after what others insert there."""
+        self._before.setdefault(at, []).append(Inserted(f" {text} "))
+
     def _list(self, parts: Sequence[Node], context: _Context) -> None:
         """Statements after each other; those that one macro stands for are one."""
         place = 0
@@ -386,8 +391,7 @@ class _Form(Lowering):
         condition, *arms = node.kids
         inside = any(map(self._holds, arms)) or self._leaves_by(arms, context)
         if not is_whole or (not inside and not self._holds(condition)):
-            for arm in arms:
-                self._statement(arm, context)
+            self._arms_apart(arms, context)
             return
         close = ""
         if self._splits(condition):
@@ -398,14 +402,42 @@ class _Form(Lowering):
         if not inside:
             # Its arms are for each work-item on its own.
             self._end(self._ends(node), close)
-            for arm in arms:
-                self._statement(arm, context)
+            self._arms_apart(arms, context)
             return
         self._begin(begin, self._barrier)
         after, leaving = self._end(self._ends(node), ""), dict[int, str]()
         for arm in arms:
             self._arm(arm, context, leaving)
         after.text = f" {self._apart_after}{self._leaving(leaving)}{close} "
+
+    def _arms_apart(self, arms: Sequence[Node], context: _Context) -> None:
+        """Branches that each work-item takes on its own.
+
+        Where two that both end in a branch lead to one barrier, PoCL 5.0 does not find where the part before it begins, and
+        ends the process (`createParallelRegionBefore`): the first has an end of its own.
+        """
+        if len(arms) == 2 and all(map(self._forks, arms)):
+            begin, end = self._extent(arms[0])[0], self._ends(arms[0])
+            if self._is_block(arms[0]):
+                self._begins_last(end - 1, self._work)
+            elif arms[0].kind not in _HEADS or _HEADS[arms[0].kind].match(self._bytes, begin):
+                self._begin(begin, "{")
+                self._end(end, f"{self._work} }}")
+        for arm in arms:
+            self._statement(arm, context)
+
+    def _forks(self, node: Node) -> bool:
+        """Whether a statement may end where several ways through it meet."""
+        if node.kind in (kinds.BLOCK, kinds.LABEL, kinds.CASE, kinds.DEFAULT, ATTRIBUTED):
+            return bool(node.kids) and self._forks(node.kids[-1])
+        return node.kind in _HEADS or (node.kind not in _JUMPS and self._branches(node))
+
+    def _is_block(self, node: Node) -> bool:
+        """Whether a statement is a block whose braces no macro writes."""
+        begin, end = self._extent(node)
+        return (
+            node.kind == kinds.BLOCK and self._bytes[begin : begin + 1] == b"{" and self._bytes[end - 1 : end] == b"}"
+        )
 
     def _leaves_by(self, arms: Sequence[Node], context: _Context) -> bool:
         return context.apart is None and any(self._leaves(arm, context) for arm in arms)
@@ -570,13 +602,16 @@ class _Form(Lowering):
         """A jump of the whole work-group, by the heads of the loops that it leaves there."""
         at, to = self._extent(jump)[0], self._leads(jump, context.targets)
         number = self._jumps_made + 1
-        onward = f"{{ {_LEFT} = 0u; {'' if jump.kind == kinds.BREAK else text} }}"
+        # After the loop, a `break` has been made.
+        onward, clear = "" if jump.kind == kinds.BREAK else text, f"{_LEFT} = 0u; "
         for one in context.targets:
             if one.leaving is None or one.meeting is None or not one.begin <= at < one.end or one.begin <= to < one.end:
                 continue
             self._jumps_made = number
-            one.leaving[number] = onward
-            onward = one.meeting.goto(whole=True)
+            # A branch that the work-group takes as a whole, with barriers on both of its edges.
+            leaves = f"{{ {self._apart_after} {clear}{onward} }} {self._apart_after}"
+            one.leaving[number] = leaves if onward else f"{{ {clear}}}"
+            onward, clear = one.meeting.goto(whole=True), ""
         return f"{_LEFT} = {number}u; {onward}" if self._jumps_made == number else text
 
     def _crossed(self, jump: Node, context: _Context) -> list[_Arm]:
@@ -599,6 +634,7 @@ class _Form(Lowering):
         block = node.kids[-1]
         if not is_whole:
             self._statement(block, _Context((*context.targets, self._target(node)), context.arms, context.apart))
+            self._cases_apart(block)
             return
         unreached, runs = self._runs(block)
         shares = self._shares(runs)
@@ -651,6 +687,15 @@ class _Form(Lowering):
             was_done = not has_fallen
         ending = f"{done}: " if shares and runs else ""
         after.text = f" {closing} {ending}{self._apart_after}{self._leaving(leaving)} }} "
+
+    def _cases_apart(self, block: Node) -> None:
+        """Cases that each work-item takes on its own: as two branches that both end in one."""
+        parts = block.kids if block.kind == kinds.BLOCK else ()
+        ends = [after for part, after in pairwise(parts) if after.kind == kinds.BREAK and self._forks(part)]
+        for end in ends:
+            at = self._extent(end)[0]
+            if self._tree.word_at(at) == "break":
+                self._begins_last(at, self._work)
 
     def _runs(self, block: Node) -> tuple[list[Node], list[_Run]]:
         """The statements of a `switch` before its first label, and those from label to label."""

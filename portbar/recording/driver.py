@@ -159,7 +159,7 @@ class Driver:
             if parameters == 0:
                 made.append(f"#define {name}() {prefix}{name}(PORTBAR_STEP_HERE)")
             elif parameters is not None:
-                made.append(f"#define {name}(...) {prefix}{name}(PORTBAR_STEP_HERE, __VA_ARGS__)")
+                made.append(f"#define {name}(given...) {prefix}{name}(PORTBAR_STEP_HERE, given)")
             else:
                 made.append(f"#define {name} {prefix}{name}")
             done.append(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pyopencl as cl
 import pytest
 
 import portbar
@@ -134,3 +135,27 @@ def test_a_kernel_without_a_grid_reports_a_wait_that_gave_up(context, queue):
     assert support.uints(queue, out)[0] == 1
     program.kernel("own_limit")(queue, (8,), (4,), flag, out).wait()
     assert support.uints(queue, out)[0] == 2
+
+
+@pytest.mark.parametrize("std", ["CL1.2", "CL2.0", "CL3.0"])
+def test_waits_build_by_each_version_of_the_language_that_the_device_takes(context, queue, std):
+    """NVIDIA's compiler has no macros with `...` alone before OpenCL C 3.0."""
+    option = f"-cl-std={std}"
+    try:
+        cl.Program(context, "kernel void k(global uint *a) { a[0] = 1u; }").build(option)
+    except cl.RuntimeError:
+        pytest.skip(f"the compiler refuses {option}")
+    text = (
+        '#include "portbar/atomics.h"\nkernel void k(volatile global uint *a)\n{\n    a[1] = '
+        "portbar_atomic_wait_explicit(a, 7u, memory_order_relaxed, memory_scope_device, 3u) ? 1u : 2u;\n}\n"
+    )
+    try:
+        kernel = portbar.Program(context, text, options=[option]).kernel("k")
+    except portbar.Error as error:
+        # Where C11's atomics are needed, an older version is refused with that reason.
+        if "-cl-std" not in str(error):
+            raise
+        return
+    cells = support.filled(queue, 2)
+    kernel(queue, (1,), (1,), cells).wait()
+    assert support.uints(queue, cells).tolist() == [0, 1]

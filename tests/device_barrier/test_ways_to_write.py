@@ -338,6 +338,71 @@ kernel void k(PORTBAR_GRID_PARAM, global uint *out, const uint turns)
     assert out.get()[:size].tolist() == [_after_switches(way, local)] * size
 
 
+_TWO_BRANCHES = {
+    "if and else": "if (lid % 4u == 3u) { if (lid != 3u) atomic_add(c, 1u); } else { if (lid) atomic_add(c + 1, lid); }",
+    "without braces": "if (lid % 4u != 3u) if (lid) atomic_add(c + 1, lid); else; else if (lid != 3u) atomic_add(c, 1u);",
+    "cases": """switch (lid % 4u) {
+            case 3u: if (lid != 3u) atomic_add(c, 1u); break;
+            default: if (lid) atomic_add(c + 1, lid); break;
+        }""",
+    "helpers": "if (lid % 4u == 3u) once(c, lid); else more(c + 1, lid);",
+}
+
+
+@pytest.mark.parametrize("way", _TWO_BRANCHES)
+def test_two_branches_of_work_items_that_end_in_branches_may_lead_to_a_barrier(
+    context: cl.Context, queue: cl.CommandQueue, way: str
+) -> None:
+    """PoCL 5.0 ended the process over the part between them and the barrier."""
+    text = f"""{HEAD}
+static void once(volatile global uint *c, uint lid) {{ if (lid != 3u) atomic_add(c, 1u); }}
+static void more(volatile global uint *c, uint lid) {{ if (lid) atomic_add(c, lid); }}
+kernel void k(PORTBAR_GRID_PARAM, volatile global uint *c, const uint n)
+{{
+    PORTBAR_ENTER(grid);
+    const uint lid = (uint)get_local_id(0);
+    for (uint t = 0u; t < n; ++t) {{
+        {_TWO_BRANCHES[way]}
+        if (!portbar_device_barrier(&grid))
+            return;
+    }}
+}}
+"""
+    kernel, c = support.kernel(context, text, "k"), zeros(queue, 2)
+    launch = kernel(queue, None, (8,), c, np.uint32(3), num_groups=min(2, kernel.occupancy(queue, (8,)).groups))
+    launch.wait()
+    assert c.get().tolist() == [3 * launch.num_groups, 54 * launch.num_groups]
+
+
+def test_a_work_item_goes_on_alone_after_a_loop_that_all_may_leave_in_two_ways(
+    context: cl.Context, queue: cl.CommandQueue
+) -> None:
+    """PoCL 5.0 lost what only some work-items do between such a loop and the next barrier."""
+    text = f"""{HEAD}
+kernel void k(PORTBAR_GRID_PARAM, volatile global uint *c, const uint n)
+{{
+    PORTBAR_ENTER(grid);
+    const uint lid = (uint)get_local_id(0), group = portbar_group_id(&grid);
+    for (;;) {{
+        if (!portbar_device_barrier_any(&grid, n != 0u))
+            break;
+        if (!portbar_device_barrier(&grid))
+            return;
+        if (lid)
+            atomic_or(c + 2, 1u);
+    }}
+    if (lid == 0u && c[2] == 0u)
+        atomic_add(c + group % 2u, 5u);
+    if (portbar_device_barrier_count(&grid, true)) {{
+    }}
+}}
+"""
+    kernel, c = support.kernel(context, text, "k"), zeros(queue, 3)
+    launch = kernel(queue, None, (8,), c, np.uint32(0), num_groups=min(2, kernel.occupancy(queue, (8,)).groups))
+    launch.wait()
+    assert c.get().tolist() == [5, 5 * (launch.num_groups - 1), 0]
+
+
 def test_a_vote_on_ids_decides_between_sums_and_a_branch_of_ids(context: cl.Context, queue: cl.CommandQueue) -> None:
     """A random program made small: on an H100 one of its three votes came out as true."""
     text = f"""{HEAD}#include "portbar/reduction.h"

@@ -324,7 +324,11 @@ def test_a_driver_s_warnings_are_as_at_the_first_start(context: cl.Context, make
         told.append([str(one.message) for one in caught if issubclass(one.category, cl.CompilerWarning)])
     if keeps_binaries(context.devices[0]):
         assert makes.count("compile_program") == 1
-    assert len(told[0]) == len(told[1])
+        assert len(told[0]) == len(told[1])
+    else:
+        # A driver that keeps compiled programs itself may have no log for those: NVIDIA's has none.
+        assert makes.count("compile_program") == 2
+        assert len(told[1]) in {0, len(told[0])}
 
 
 def test_misuse_is_refused_at_each_start(context: cl.Context) -> None:

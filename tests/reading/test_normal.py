@@ -38,6 +38,16 @@ def body(text: str, before: str = "") -> str:
     [
         ("f();", "f();"),
         ("if (n) f(); else a[0] = 1u;", "if (n) f(); else a[0] = 1u;"),
+        ("if (n) { if (a[0]) f(); } else if (a[1]) f();", "if (n) { if (a[0]) f(); W; } else if (a[1]) f();"),
+        ("if (n) f(); else { a[0] = 1u; f(); }", "if (n) { f(); W; } else { a[0] = 1u; f(); }"),
+        (
+            "if (n) if (a[0]) a[1] = 1u; else a[1] = 2u; else while (a[2]) a[2] = a[3];",
+            "if (n) { if (a[0]) a[1] = 1u; else a[1] = 2u; W; } else while (a[2]) a[2] = a[3];",
+        ),
+        (
+            "switch (n) { case 1u: if (a[0]) f(); break; case 2u: a[0] = 1u; break; default: f(); break; }",
+            "switch (n) { case 1u: if (a[0]) f(); W; break; case 2u: a[0] = 1u; break; default: f(); W; break; }",
+        ),
         (MEET, f"B; {MEET} B; W;"),
         ("f(); barrier(CLK_LOCAL_MEM_FENCE); f();", "f(); barrier(CLK_LOCAL_MEM_FENCE); W; f();"),
         (f"const uint v = {SUM};", f"B; const uint v = {SUM}; B; W;"),

@@ -13,7 +13,7 @@ import pytest
 
 from portbar.device import child
 from portbar.device.addresses import address_of
-from tests.checkout import ROOT
+from tests.checkout import python_path
 from tests.reduce.every_type import FAMILIES, types_of
 from tests.reduce.support import need, reducer
 
@@ -36,7 +36,9 @@ def check(what: str, family: str, device: Any, queue: Any) -> None:
     for dtype in types_of(family):
         need(device, np.uint8 if dtype == np.bool_ else dtype)
     payload = {"address": address_of(device).to_json(), "what": what, "family": family}
-    result = child.run_task("tests.reduce.every_type:build", payload, timeout=LIMIT_S, env={"PYTHONPATH": str(ROOT)})
+    result = child.run_task(
+        "tests.reduce.every_type:build", payload, timeout=LIMIT_S, env={"PYTHONPATH": python_path()}
+    )
     last = result.progress[-1]["building"] if result.progress else "nothing yet"
     assert result.status == "ok", f"{result.status} after {result.seconds:.0f} s, building {last}: {result.message}"
 

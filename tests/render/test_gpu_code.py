@@ -175,12 +175,13 @@ def test_a_vote_takes_one_addition_and_no_more_trips_than_a_barrier(algorithm, t
         replace(NEWEST, device_barrier=algorithm), VOTES.replace("CALL", "any(&grid, a[0] != 0u)"), tmp_path
     )
     kernel = " ".join(ptx_kernels(text)["vote"])
-    met = kernel[kernel.index("barrier.red.popc.u32") :]
-    # The work-group's votes come with its barrier, and all votes with the poll that finds the last arrival.
+    # Not by a barrier that counts: the driver lets parts of a warp come to one apart, and it loses votes.
+    assert "barrier.red" not in kernel
+    # Whether anyone in the work-group votes is a store, and all votes come with the poll that finds the last arrival.
     assert not re.search(r"(?:atom|red)\S*\.shared", kernel)
-    assert re.match(
-        r"barrier\.red\.popc\.u32 [^;]*;.*? fence\.release\.gpu; (?:atom|red)\.relaxed\.gpu\.global\.add\.u64 ", met
-    )
+    added = re.search(r"fence\.release\.gpu; (?:atom|red)\.relaxed\.gpu\.global\.add\.u64 ", kernel)
+    assert added
+    met = kernel[added.start() :]
     assert met.index("ld.relaxed.gpu.global.b64") < met.index("fence.acquire.gpu")
     # Of two counters a work-group arrives at both, and awaits the answer of neither.
     counts = [len(re.findall(rf"{kind}\.\S*\.u64", met)) for kind in ("atom", "red")]

@@ -148,7 +148,7 @@ def _votes_in_two(strategy: Strategy) -> bool:
 
 
 def _vote_pieces(strategy: Strategy) -> list[Piece]:
-    pieces: list[Piece] = [*strategy.backend.pieces("barrier_count"), ("device_barrier/vote.mako", "local_words")]
+    pieces: list[Piece] = [("device_barrier/vote.mako", "local_words")]
     if _votes_in_two(strategy):
         pieces += strategy.backend.pieces("votes_add_twice")
         pieces += [(_algorithm(strategy).counters, "votes"), ("device_barrier/vote.mako", "acquire_votes")]

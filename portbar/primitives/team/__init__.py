@@ -119,7 +119,6 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         **word_context(strategy),
         "stride": backend.stride,
         "arrives_unanswered": backend.defines(_ARRIVAL),
-        "counts_votes": backend.defines("barrier_count"),
         "kinds": [scalar.c for scalar in scalars],
         "forms": [
             (
