@@ -366,7 +366,8 @@ class _Form(Lowering):
 
         def closing() -> str:
             # Without what tells them apart, a compiler merges the ends of two branches into one copy after both.
-            return f"{meeting.text(self._barrier, self._work)} {last or ('' if target else self._work)} "
+            before = f"{self._work} " if target and self._ends_in_a_branch(node) else ""
+            return f"{before}{meeting.text(self._barrier, self._work)} {last or ('' if target else self._work)} "
 
         if node.kind == kinds.BLOCK:
             self._after.setdefault(begin + 1, []).append(Inserted(f" {opening} "))
@@ -381,6 +382,14 @@ class _Form(Lowering):
             after = self._end(end, "")
             self._statement(node, inside)
             after.text = f" {closing()}}} "
+
+    def _ends_in_a_branch(self, node: Node) -> bool:
+        """Whether a turn of a loop ends in a branch of work-items.
+
+        Right before the barrier at the end of a turn of a loop in a loop, PoCL 5.0 takes one for a branch that all take.
+        """
+        last = (node.kids[-1] if node.kids else None) if node.kind == kinds.BLOCK else node
+        return last is not None and not self._holds(last) and self._forks(last)
 
     @staticmethod
     def _leaving(leaving: Mapping[int, str]) -> str:

@@ -374,6 +374,36 @@ kernel void k(PORTBAR_GRID_PARAM, volatile global uint *c, const uint n)
     assert c.get().tolist() == [3 * launch.num_groups, 54 * launch.num_groups]
 
 
+def test_a_turn_of_a_loop_in_a_loop_may_end_in_a_branch_of_work_items(
+    context: cl.Context, queue: cl.CommandQueue
+) -> None:
+    """PoCL 5.0 let all work-items take it."""
+    text = f"""{HEAD}#include "portbar/reduction.h"
+kernel void k(PORTBAR_GRID_PARAM, global uint *out, global const uint *x, const uint n)
+{{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    const uint lid = (uint)get_local_id(0);
+    uint v = 0u, sum = 0u;
+    for (uint i = 0u; i < 1u; ++i) {{
+        uint k = 0u;
+        while (k < 1u) {{
+            ++k;
+            sum += portbar_work_group_reduce_add(scratch, lid);
+            for (uint j = 0u; j < (lid != n); ++j)
+                v ^= x[1];
+        }}
+    }}
+    out[portbar_global_id(&grid)] = v + sum;
+}}
+"""
+    kernel = support.kernel(context, text, "k")
+    groups = min(2, kernel.occupancy(queue, (8,)).groups)
+    out, x = zeros(queue, 8 * groups), support.to_device(queue, np.arange(4, dtype=np.uint32))
+    kernel(queue, None, (8,), out, x, np.uint32(3), num_groups=groups).wait()
+    assert out.get().tolist() == [29, 29, 29, 28, 29, 29, 29, 29] * groups
+
+
 def test_a_work_item_goes_on_alone_after_a_loop_that_all_may_leave_in_two_ways(
     context: cl.Context, queue: cl.CommandQueue
 ) -> None:
