@@ -2,10 +2,9 @@
 
 `python -m tests.runtimes` takes the short way, `--all` runs what CI runs; `--list` shows the configurations,
 `--only pocl` picks some. Each is a pytest process of its own, so that a driver's abort costs one row;
-`tests.rows` says which tests it runs. A few tests that failed are tried alone when all rows are over; one that passes then,
-three times, is listed as unsteady.
+`tests.rows` says which tests it runs.
 
-Exit 0 means that nothing failed but unsteady tests, and that device tests passed: on any device, with `--all` on one of PoCL.
+Exit 0 means that nothing failed, and that device tests passed: on any device, with `--all` on one of PoCL.
 """
 
 from __future__ import annotations
@@ -39,8 +38,6 @@ from tests.rows import SAMPLE_VARIABLE, SHARES
 
 OUTCOME = r"^\S+::.* (PASSED|FAILED|ERROR|SKIPPED)(?: \((.*)\))?"
 PROGRESS = 10.0
-#: The most tests that are tried alone, and how often each: more that fail have another cause than each other's load.
-MOST_ALONE, TIMES_ALONE = 3, 3
 NICENESS = "10"
 
 
@@ -74,12 +71,6 @@ class Row:
     notes: list[str] = field(default_factory=list)
     #: Each test that failed, with its error, and why a run broke off, for the end of the output.
     failures: list[str] = field(default_factory=list)
-    #: The tests that failed, as pytest takes them, with their error.
-    failed_tests: dict[str, str] = field(default_factory=dict)
-    unsteady: list[str] = field(default_factory=list)
-    #: How to run tests of this row.
-    command: list[str] = field(default_factory=list)
-    environment: dict[str, str] = field(default_factory=dict)
     is_device: bool = False
     is_pocl: bool = False
 
@@ -164,14 +155,21 @@ def run(
         progress.log = log
     # The longest row goes first: two others wait for it, which share its compiled kernels.
     later = shutil.which("nice") if configuration.share not in {"first", "alone"} else None
-    row.command, row.environment = pytest_command(scratch, arguments), dict(environment)
     command = [
         *([later, "-n", NICENESS] if later else []),
-        *row.command,
+        sys.executable,
+        "-m",
+        "pytest",
         "tests",
+        "-v",
         "-m",
         marks,
+        "--color=no",
+        "-p",
+        "no:cacheprovider",
+        f"--timeout={arguments.test_limit:g}",
         f"--junitxml={report}",
+        f"--basetemp={scratch / 'pytest'}",
         *arguments.pytest,
     ]
     started = time.monotonic()
@@ -217,12 +215,6 @@ def run(
     return row
 
 
-def pytest_command(scratch: Path, arguments: argparse.Namespace) -> list[str]:
-    """Return the command that runs tests which follow."""
-    limits = [f"--timeout={arguments.test_limit:g}", f"--basetemp={scratch / 'pytest'}"]
-    return [sys.executable, "-m", "pytest", "-v", "--color=no", "-p", "no:cacheprovider", *limits]
-
-
 def run_all(workshop: Workshop, chosen: Sequence[Configuration], arguments: argparse.Namespace) -> list[Row]:
     """Run configurations, `--jobs` at a time, the longest first, and say how far they are."""
     waiting = sorted((one for one in chosen if not one.unusable), key=lambda one: list(SHARES).index(one.share))
@@ -258,47 +250,6 @@ def run_all(workshop: Workshop, chosen: Sequence[Configuration], arguments: argp
             stop.set()
             raise
     return [rows[one.name] for one in chosen]
-
-
-def try_alone(rows: Sequence[Row], arguments: argparse.Namespace) -> None:
-    """Try the tests alone that failed beside other rows, and count one that passes each time as unsteady.
-
-    Rows take each other's processor time, and a test may then reach a limit of time. A fault shows alone, too.
-    """
-    failed = [(row, test) for row in rows for test in row.failed_tests]
-    if len(failed) > MOST_ALONE:
-        return
-    for row, test in failed:
-        say(f"{row.name}: {test} failed; trying it alone")
-        if all(passes_alone(row, test, arguments) for _ in range(TIMES_ALONE)):
-            error = row.failed_tests.pop(test)
-            row.failures.remove(error)
-            row.notes.remove(f"failed: {error.partition(': ')[0]}")
-            row.failed, row.passed = row.failed - 1, row.passed + 1
-            row.notes.append(f"unsteady: {error.partition(': ')[0]}")
-            row.unsteady.append(error)
-
-
-def passes_alone(row: Row, test: str, arguments: argparse.Namespace) -> bool:
-    """Whether a test passes with nothing beside it."""
-    child = subprocess.Popen(
-        [*row.command, test],
-        env={name: value for name, value in row.environment.items() if name != SAMPLE_VARIABLE},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd=ROOT,
-        start_new_session=True,
-    )
-    with ThreadPoolExecutor(1) as pool:
-        assert child.stdout is not None
-        said = pool.submit(child.stdout.read)
-        in_time = finish(child, 60.0 + 2 * arguments.test_limit, threading.Event())
-        text = said.result().decode(errors="replace")
-    passed = in_time and child.returncode == 0 and re.search(r"^=.* \d+ passed", text, re.MULTILINE) is not None
-    if not passed:
-        say(text)
-    return passed
 
 
 def chooses_tests(arguments: Sequence[str]) -> bool:
@@ -344,8 +295,6 @@ def count_report(report: Path, row: Row) -> None:
             row.failed += 1
             row.notes.append(f"failed: {test}")
             row.failures.append(f"{test}: {' '.join((outcome.get('message') or '').split())[:600]}")
-            file = f"{(case.get('classname') or '').replace('.', '/')}.py"
-            row.failed_tests[f"{file}::{case.get('name')}"] = row.failures[-1]
 
 
 def count_log(text: str, row: Row) -> None:
@@ -453,7 +402,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with ThreadPoolExecutor(options.jobs) as pool:
             chosen = alone_or_not(list(pool.map(lambda one: checked(workshop, one), chosen)))
         rows = run_all(workshop, chosen, options)
-        try_alone(rows, options)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return report_all(rows, need="" if options.only else "PoCL" if options.all else "OpenCL")
@@ -476,8 +424,6 @@ def report_all(rows: Sequence[Row], *, need: str) -> int:
     for row in rows:
         for failure in row.failures:
             print(f"FAILED on {row.name}: {failure}")
-        for error in row.unsteady:
-            print(f"UNSTEADY on {row.name}, {TIMES_ALONE} times right alone: {error}")
     print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
     return 1 if failed or missing else 0
 

@@ -137,34 +137,6 @@ def test_what_failed_comes_just_before_the_last_line(capsys: pytest.CaptureFixtu
     ]
 
 
-def test_a_test_that_fails_beside_others_only_is_unsteady(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = PYTEST_FILE
-    at_first = (
-        f"seen = __import__('pathlib').Path({str(tmp_path / 'seen')!r}); was = seen.exists(); seen.touch(); assert was"
-    )
-    for line, unsteady in ((at_first, 1), ("assert False", 0)):
-        monkeypatch.setattr(sys.modules[__name__], "PYTEST_FILE", given.replace("assert False", line))
-        row = run_file(tmp_path, monkeypatch)
-        assert (row.passed, row.failed) == (2, 1)
-        runtimes.try_alone([row], runtimes.parse([]))
-        assert (row.passed, row.failed, len(row.unsteady)) == (2 + unsteady, 1 - unsteady, unsteady)
-        assert runtimes.report_all([row], need="") == 1 - unsteady
-        told = capsys.readouterr().out
-        assert ("UNSTEADY on host, 3 times right alone: tests.test_it::test_fails" in told) == bool(unsteady)
-        assert ("FAILED on host" in told) != bool(unsteady)
-
-
-def test_many_tests_that_fail_are_not_tried_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = run_file(tmp_path, monkeypatch)
-    row.failed_tests |= {f"tests/test_it.py::test_{number}": "" for number in range(runtimes.MOST_ALONE)}
-    monkeypatch.setattr(runtimes, "passes_alone", lambda *_: True)
-    runtimes.try_alone([row], runtimes.parse([]))
-    assert row.failed == 1
-    assert not row.unsteady
-
-
 def test_each_configuration_sees_one_library(tmp_path: Path) -> None:
     workshop = runtimes.Workshop(tmp_path)
     for library in ("", "libpocl.so.2", "libRusticlOpenCL.so.1"):

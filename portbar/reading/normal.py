@@ -176,7 +176,7 @@ class _Form(Lowering):
             return
         self._body = self._extent(block)
         begin, end = self._body
-        if self._bytes[begin : begin + 1] != b"{" or self._bytes[end - 1 : end] != b"}":
+        if not self._is_block(block):
             raise self._of_macro(begin, "the body of a function from")
         self._collectives = sorted(self._calls(block))
         self._labels = {}
