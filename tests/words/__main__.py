@@ -43,19 +43,23 @@ def main(arguments: list[str]) -> int:
         suffixes = {".md", ".py", ".mako"}
         paths += sorted(path for path in given.rglob("*") if path.suffix in suffixes) if given.is_dir() else [given]
     words = load_words()
-    total, long = 0, 0
-    for path in paths or checked():
+    total = 0
+    long: list[str] = []
+    paths = paths or checked()
+    for path in paths:
         found = hits(path, words)
         total += len(found)
         for hit in found:
             print(hit)
         if path.suffix == ".md":
             median = median_sentence(path)
-            is_long = median >= MEDIAN
-            long += is_long
-            must = f"; must be less than {MEDIAN}" if is_long else ""
+            must = ""
+            if median >= MEDIAN:
+                long.append(path.name)
+                must = f"; must be less than {MEDIAN}"
             print(f"{path.name}: median sentence of {median:g} words, {len(found)} hits{must}")
-    print(f"{total} hits in {len(paths or checked())} files")
+    pages = f"; sentences of {MEDIAN} words or more in the median: {', '.join(long)}" if long else ""
+    print(f"{total} hits in {len(paths)} files{pages}")
     return 1 if total or long else 0
 
 

@@ -88,3 +88,13 @@ def test_a_hit_has_its_line_and_a_rewrite(tmp_path: Path) -> None:
     assert "name the agent" in str(hit)
     page.write_text("A sentence of six words here. One.\n", encoding="utf-8")
     assert median_sentence(page) == 3.5
+
+
+def test_the_last_line_names_pages_of_long_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"A sentence of {'very ' * 20}many words.\n", encoding="utf-8")
+    assert main([str(page)]) == 1
+    assert "page.md" in capsys.readouterr().out.splitlines()[-1]
+    page.write_text("A short sentence.\n", encoding="utf-8")
+    assert main([str(page)]) == 0
+    assert "page.md" not in capsys.readouterr().out.splitlines()[-1]
