@@ -10,11 +10,11 @@
 
    Mirrors: cl_templates/device_barrier/counter.mako 1d93af157d99
    Mirrors: cl_templates/device_barrier/intel_device_barrier.mako 3e693c96589b
-   Mirrors: cl_templates/device_barrier/counters.mako 100520307073
-   Mirrors: cl_templates/device_barrier/wait.mako e8e4a570cde4
-   Mirrors: cl_templates/device_barrier/split.mako a0a7a12b19ae
-   Mirrors: cl_templates/backend/barrier.mako 3f28ef594fda
-   Mirrors: cl_templates/grid/state.mako 05e0507e9f98
+   Mirrors: cl_templates/device_barrier/counters.mako cf698409651e
+   Mirrors: cl_templates/device_barrier/wait.mako a39d9c4285dc
+   Mirrors: cl_templates/device_barrier/split.mako ffbd4d8ebb95
+   Mirrors: cl_templates/backend/barrier.mako 56397b84e653
+   Mirrors: cl_templates/grid/state.mako f8f8a9b73cad
    Run: GROUPS=3
    Run: GROUPS=3 LIMITED=1 SKIPS
    Run: GROUPS=3 LIMITED=3 GOES_ON

@@ -2,9 +2,9 @@
    Promises as those of device_barrier_counter, whose split form it has, too.
 
    Mirrors: cl_templates/device_barrier/flag.mako 4b7249a1bd50
-   Mirrors: cl_templates/device_barrier/wait.mako e8e4a570cde4
-   Mirrors: cl_templates/backend/barrier.mako 3f28ef594fda
-   Mirrors: cl_templates/grid/state.mako 05e0507e9f98
+   Mirrors: cl_templates/device_barrier/wait.mako a39d9c4285dc
+   Mirrors: cl_templates/backend/barrier.mako 56397b84e653
+   Mirrors: cl_templates/grid/state.mako f8f8a9b73cad
    Run: GROUPS=3
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

@@ -6,9 +6,9 @@
    `xf`, whose work-items gather (in group 0) or do not (GATHERS=0).
 
    Mirrors: cl_templates/device_barrier/counter.mako 1d93af157d99
-   Mirrors: cl_templates/device_barrier/counters.mako 100520307073
-   Mirrors: cl_templates/device_barrier/split.mako a0a7a12b19ae
-   Mirrors: cl_templates/device_barrier/xf.mako 33f358b182e2
+   Mirrors: cl_templates/device_barrier/counters.mako cf698409651e
+   Mirrors: cl_templates/device_barrier/split.mako ffbd4d8ebb95
+   Mirrors: cl_templates/device_barrier/xf.mako a8c0b77b8124
    Run: CALLS=6
    Run: CALLS=4 XF GATHERS=1
    Run: CALLS=4 XF GATHERS=0

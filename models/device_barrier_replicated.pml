@@ -4,11 +4,11 @@
    their results are unused, as on NVIDIA.
 
    Mirrors: cl_templates/device_barrier/replicated.mako b50352560162
-   Mirrors: cl_templates/device_barrier/counters.mako 100520307073
-   Mirrors: cl_templates/device_barrier/split.mako a0a7a12b19ae
-   Mirrors: cl_templates/backend/barrier.mako 3f28ef594fda
+   Mirrors: cl_templates/device_barrier/counters.mako cf698409651e
+   Mirrors: cl_templates/device_barrier/split.mako ffbd4d8ebb95
+   Mirrors: cl_templates/backend/barrier.mako 56397b84e653
    Mirrors: cl_templates/backend/ptx.mako 3431437577b6
-   Mirrors: cl_templates/grid/state.mako 05e0507e9f98
+   Mirrors: cl_templates/grid/state.mako f8f8a9b73cad
    Run: GROUPS=3
    Run: GROUPS=3 REDS
    Run: GROUPS=3 LIMITED=1 SKIPS

@@ -2,10 +2,10 @@
    those of device_barrier_counter. On NVIDIA the split form of `tree` counts so, too.
 
    Mirrors: cl_templates/device_barrier/sharded.mako ad974c63cb99
-   Mirrors: cl_templates/device_barrier/counters.mako 100520307073
-   Mirrors: cl_templates/device_barrier/split.mako a0a7a12b19ae
-   Mirrors: cl_templates/backend/barrier.mako 3f28ef594fda
-   Mirrors: cl_templates/grid/state.mako 05e0507e9f98
+   Mirrors: cl_templates/device_barrier/counters.mako cf698409651e
+   Mirrors: cl_templates/device_barrier/split.mako ffbd4d8ebb95
+   Mirrors: cl_templates/backend/barrier.mako 56397b84e653
+   Mirrors: cl_templates/grid/state.mako f8f8a9b73cad
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

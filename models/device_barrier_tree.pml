@@ -2,10 +2,10 @@
    poll the root; with RELEASE_FLAGS, as on NVIDIA, the last group of all raises flags, and each group polls one.
    Promises as those of device_barrier_counter, whose split form it has, too.
 
-   Mirrors: cl_templates/device_barrier/tree.mako 42f625b369cb
-   Mirrors: cl_templates/device_barrier/wait.mako e8e4a570cde4
-   Mirrors: cl_templates/backend/barrier.mako 3f28ef594fda
-   Mirrors: cl_templates/grid/state.mako 05e0507e9f98
+   Mirrors: cl_templates/device_barrier/tree.mako 646a2b61aa5c
+   Mirrors: cl_templates/device_barrier/wait.mako a39d9c4285dc
+   Mirrors: cl_templates/backend/barrier.mako 56397b84e653
+   Mirrors: cl_templates/grid/state.mako f8f8a9b73cad
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=3 ROUNDS=5 RELEASE_FLAGS=2
    Run: GROUPS=4

@@ -3,9 +3,9 @@
    too. Flags are never cleared: they hold the epoch, which does not come again in a state, and the low bits of the
    barrier's number, here NUMBER_BITS of them, which wrap.
 
-   Mirrors: cl_templates/device_barrier/xf.mako 33f358b182e2
-   Mirrors: cl_templates/device_barrier/wait.mako e8e4a570cde4
-   Mirrors: cl_templates/grid/state.mako 05e0507e9f98
+   Mirrors: cl_templates/device_barrier/xf.mako a8c0b77b8124
+   Mirrors: cl_templates/device_barrier/wait.mako a39d9c4285dc
+   Mirrors: cl_templates/grid/state.mako f8f8a9b73cad
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 ROUNDS=2 LIMITED=1 SKIPS LAUNCHES=1

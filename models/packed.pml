@@ -4,8 +4,8 @@
    After Sorensen et al. (OOPSLA 2016), with one word in place of the mutex.
 
    Mirrors: cl_templates/discovery/packed.mako 513ee50fa26b
-   Mirrors: cl_templates/grid/state.mako 05e0507e9f98
-   Mirrors: cl_templates/grid/grid.mako e9047bd259c7
+   Mirrors: cl_templates/grid/state.mako f8f8a9b73cad
+   Mirrors: cl_templates/grid/grid.mako 093d697b3bbe
    Run: GROUPS=3
    Run: GROUPS=3 COMPLETE=1
    Run: GROUPS=3 LIMITED=1 LAUNCHES=2

@@ -9,8 +9,8 @@
    time, since nothing informs a group that others have given up.
 
    Mirrors: cl_templates/grid/place.mako 0ae0c0359c92
-   Mirrors: cl_templates/grid/grid.mako e9047bd259c7
-   Mirrors: cl_templates/grid/state.mako 05e0507e9f98
+   Mirrors: cl_templates/grid/grid.mako 093d697b3bbe
+   Mirrors: cl_templates/grid/state.mako f8f8a9b73cad
    Mirrors: cl_templates/device_barrier/sharded.mako ad974c63cb99
    Mirrors: cl_templates/device_barrier/replicated.mako b50352560162
    Run: FORM=1 GROUPS=3

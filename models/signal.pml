@@ -5,7 +5,7 @@
 
    Discovery and barriers have models of their own: here a launch begins prepared, and a barrier is a counter.
 
-   Mirrors: cl_templates/signal/signal.mako ce6e365f22fe
+   Mirrors: cl_templates/signal/signal.mako f99871deeb8b
    Run: GROUPS=3
    Run: GROUPS=3 LIMITED=1
    Run: GROUPS=3 LIMITED=2
@@ -59,7 +59,7 @@ byte status, asked;
 byte launch, ended, told, sum;
 bool gave_up, left, too_far;
 
-/* portbar_report_signal, and portbar_report_fault for barriers; `wanted` goes into the report with its status. */
+/* portbar_report_fault; `wanted` goes into the report with its status. */
 inline report(what, wanted)
 {
     if

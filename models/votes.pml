@@ -6,11 +6,11 @@
    the votes have a word of their own, which is added to before the arrival and read after the wait. With SHARDED or
    REPLICATED there are two such words, as the barriers of these names have counters.
 
-   Mirrors: cl_templates/device_barrier/vote.mako 174b89f8fb4a
+   Mirrors: cl_templates/device_barrier/vote.mako 2e8d44bf6bbe
    Mirrors: cl_templates/device_barrier/sharded.mako ad974c63cb99
    Mirrors: cl_templates/device_barrier/replicated.mako b50352560162
-   Mirrors: cl_templates/backend/barrier.mako 3f28ef594fda
-   Mirrors: cl_templates/grid/state.mako 05e0507e9f98
+   Mirrors: cl_templates/backend/barrier.mako 56397b84e653
+   Mirrors: cl_templates/grid/state.mako f8f8a9b73cad
    Run: GROUPS=3 ROUNDS=4
    Run: GROUPS=3 NARROW
    Run: GROUPS=2 LIMITED=1 SKIPS

@@ -51,7 +51,7 @@ static inline void portbar_report_disagreement(private portbar_agreement *here, 
 % if has_grid:
     if (here->grid != 0) {
         portbar_report_fault(here->grid->state, here->grid->epoch, PORTBAR_STATUS_DISAGREED,
-                             condition | min(count, 255u) << ${number_bits}, here->grid->group_id);
+                             condition | min(count, 255u) << ${number_bits}, here->grid->group_id, 0u);
         PORTBAR_GIVE_UP(here->grid);
         return;
     }

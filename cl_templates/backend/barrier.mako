@@ -45,7 +45,7 @@ ${defines("portbar_check_arrival")}
 static inline void portbar_check_arrival(const portbar_grid *grid, uint lacking, uint members)
 {
     if (lacking >= members)
-        portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_OVERWRITTEN, 0u, grid->group_id);
+        portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_OVERWRITTEN, 0u, grid->group_id, 0u);
 }
 </%def>
 <%def name="arrive_at_both()">

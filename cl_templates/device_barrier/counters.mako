@@ -99,7 +99,7 @@ static inline bool portbar_wait_longer(const portbar_grid *grid, ${counters_type
         portbar_yield(round);
     }
     portbar_report_fault(grid->state, grid->epoch, status,
-                         grid->num_groups - min(missing, grid->num_groups), grid->group_id);
+                         grid->num_groups - min(missing, grid->num_groups), grid->group_id, 0u);
     return false;
 }
 </%def>

@@ -97,7 +97,7 @@ static inline bool portbar_test_goes_on(const portbar_grid *grid, uint missing)
         return true;
 % endif
     portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT,
-                         grid->num_groups - min(missing, grid->num_groups), grid->group_id);
+                         grid->num_groups - min(missing, grid->num_groups), grid->group_id, 0u);
     return false;
 }
 </%def>

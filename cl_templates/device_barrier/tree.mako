@@ -76,7 +76,7 @@ static inline bool portbar_wait_root(const portbar_grid *grid, volatile global u
             const uint beyond = ${relaxed_poll}(node) - phase * members;
             arrived += beyond < members ? members : members - min(0u - beyond, members);
         }
-        portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, arrived, grid->group_id);
+        portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, arrived, grid->group_id, 0u);
     }
     return outcome == PORTBAR_WAIT_REACHED;
 }

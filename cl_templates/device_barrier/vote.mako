@@ -88,7 +88,7 @@ ${own("first_polls_of_votes")}\
         portbar_yield(round);
     }
     portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT,
-                         grid->num_groups - min((target - (uint)seen) / 2u, grid->num_groups), grid->group_id);
+                         grid->num_groups - min((target - (uint)seen) / 2u, grid->num_groups), grid->group_id, 0u);
     return seen;
 }
 </%def>

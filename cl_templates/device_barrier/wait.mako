@@ -39,7 +39,7 @@ static inline bool portbar_draining(const portbar_grid *grid)
 {
     if (${relaxed_poll}(grid->state + PORTBAR_STATE_ABORT) == 0u)
         return false;
-    portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_OVERWRITTEN, 0u, grid->group_id);
+    portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_OVERWRITTEN, 0u, grid->group_id, 0u);
     return true;
 }
 </%def>
@@ -107,7 +107,7 @@ ${polls("true", " && status == PORTBAR_STATUS_TIMEOUT")}\
     }
     const uint beyond = portbar_word_load(arrivals) - complete;
     const uint missing = beyond < grid->num_groups ? 0u : min(0u - beyond, grid->num_groups);
-    portbar_report_fault(grid->state, grid->epoch, status, grid->num_groups - missing, grid->group_id);
+    portbar_report_fault(grid->state, grid->epoch, status, grid->num_groups - missing, grid->group_id, 0u);
     return false;
 }
 </%def>

@@ -77,7 +77,7 @@ static inline bool portbar_wait_stamp(const portbar_grid *grid, volatile global 
             const uint seen = ${relaxed_poll}(arrived + other);
             came += seen == stamp || seen == next ? 1u : 0u;
         }
-        portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, came, grid->group_id);
+        portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, came, grid->group_id, 0u);
     }
     return reached;
 }

@@ -49,7 +49,7 @@ ${own("enter_first")}\
         uint count = 1u;
         uint id = portbar_is_smaller() ? PORTBAR_SURPLUS : portbar_discover(state, launch, &count);
         if (id != PORTBAR_SURPLUS && count == 0u) {
-            portbar_report_fault(state, launch.x & PORTBAR_EPOCH_MASK, PORTBAR_STATUS_LOST, 0u, id);
+            portbar_report_fault(state, launch.x & PORTBAR_EPOCH_MASK, PORTBAR_STATUS_LOST, 0u, id, 0u);
             id = PORTBAR_SURPLUS;
         }
         shared[PORTBAR_SHARED_ID] = id;
@@ -162,7 +162,7 @@ ${defines("portbar_reported_wait")}
 static inline uint portbar_reported_wait(const portbar_grid *grid, uint outcome)
 {
     if (grid != 0 && outcome == PORTBAR_WAIT_LIMIT) {
-        portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_WAIT, 0u, grid->group_id);
+        portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_WAIT, 0u, grid->group_id, 0u);
         return PORTBAR_WAIT_DRAIN;
     }
     if (grid != 0 && outcome == PORTBAR_WAIT_DRAIN)

@@ -135,8 +135,10 @@ ${prepare_lines}\
 </%def>
 <%def name="report_fault()">
 ${defines("portbar_report_fault")}
-/* Sets the abort flag; reports it once, unknown ones too; groups lost in discovery may see an old one. A leader's. */
-${once} void portbar_report_fault(volatile global uint *state, uint epoch, uint status, uint arrived, uint group)
+/* Sets the abort flag; reports it once, unknown ones too; groups lost in discovery may see an old one. What was seen
+   and what was asked for are the status's. Caller: any work-item. */
+${once} void
+portbar_report_fault(volatile global uint *state, uint epoch, uint status, uint seen, uint group, uint asked)
 {
     volatile global uint *report = PORTBAR_REPORT(state, epoch);
     const bool already_set = portbar_word_compare_exchange(state + PORTBAR_STATE_ABORT, 0u, 1u) != 0u;
@@ -146,8 +148,9 @@ ${once} void portbar_report_fault(volatile global uint *state, uint epoch, uint 
         noted = portbar_word_compare_exchange(report + 1, PORTBAR_STATUS_OPEN, PORTBAR_STATUS_OVERWRITTEN)
                 == PORTBAR_STATUS_OPEN;
     } else {
-        portbar_word_store(report + 3, arrived);
+        portbar_word_store(report + 3, seen);
         portbar_word_store(report + 4, group);
+        portbar_word_store(report + 5, asked);
         portbar_word_store(report + 1, status);
         portbar_word_store(report, epoch);
     }

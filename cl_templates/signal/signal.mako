@@ -12,26 +12,9 @@ typedef struct {
 </%def>
 <%def name="report()">
 ${defines("portbar_report_signal")}
-/* Sets the abort flag, and reports to the host once the value of a signal and the requested one. Caller: any work-item.
-   */
-static inline void portbar_report_signal(const portbar_grid *grid, uint status, uint seen, uint asked)
-{
-    volatile global uint *report = PORTBAR_REPORT(grid->state, grid->epoch);
-    bool noted = true;
-    if (portbar_word_compare_exchange(grid->state + PORTBAR_STATE_ABORT, 0u, 1u) != 0u) {
-        /* The work-item that set it in this launch stores another status, before this or after. */
-        noted = portbar_word_compare_exchange(report + 1, PORTBAR_STATUS_OPEN, PORTBAR_STATUS_OVERWRITTEN)
-                == PORTBAR_STATUS_OPEN;
-    } else {
-        portbar_word_store(report + 3, seen);
-        portbar_word_store(report + 4, grid->group_id);
-        portbar_word_store(report + 5, asked);
-        portbar_word_store(report + 1, status);
-        portbar_word_store(report, grid->epoch);
-    }
-    if (noted)
-        portbar_note_fault(grid->state, grid->epoch);
-}
+/* Reports the value of a signal and the requested one. */
+<%text>#define portbar_report_signal(grid, status, seen, asked) \
+    portbar_report_fault((grid)->state, (grid)->epoch, status, seen, (grid)->group_id, asked)</%text>
 </%def>
 <%def name="add()">
 ${defines("portbar_signal_add")}

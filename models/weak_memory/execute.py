@@ -703,11 +703,6 @@ class Executor:
             return
         raise _CutError if FAULTS[given[2]].is_timeout else _FaultError
 
-    def _do_portbar_report_signal(self, _state: State, _index: int, *given: Any) -> None:
-        if self.setting.gives_up:
-            return
-        raise _CutError if FAULTS[given[1]].is_timeout else _FaultError
-
     def _do_portbar_yield(self, *_: Any) -> None:
         return None
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.arrays.plan import QUEUES, Plan, State
+from portbar.arrays.plan import QUEUES, Plan, QueueMemory
 from portbar.arrays.request import Returned
 from portbar.launching.arguments import events_of
 from portbar.launching.queues import awaited, hides_failures
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Known:
+class PlannedCall:
     """A plan, and what the host makes of its results; no plan where nothing is to be computed."""
 
     plan: Plan | None
@@ -33,7 +33,7 @@ class Known:
 class Launches(Protocol):
     """A plan, or several that are launched together."""
 
-    state: State
+    state: QueueMemory
 
     def launch(self, args: Sequence[Any], wait_for: list[cl.Event] | None, /) -> cl.Event:
         """Enqueue them with the arguments that change."""

@@ -17,7 +17,7 @@ import pyopencl.array
 import pyopencl.cltypes
 
 from portbar.arrays.request import check_apart, check_array, checked_arrays, element_type
-from portbar.arrays.scan import Request, scanned
+from portbar.arrays.scan import ScanRequest, scanned
 from portbar.errors import Error, LaunchError
 from portbar.launching.arguments import check_queue
 from portbar.primitives.reduction.operators import Operator
@@ -233,7 +233,7 @@ def _selected(
     if dtype is None:
         dtype = np.uint64 if first.size >> 32 else np.uint32
     written = {**targets, "portbar_count": count}
-    request = Request(op, mapped, dtype, output=output, outputs=written, said=said, trusted=True)
+    request = ScanRequest(op, mapped, dtype, output=output, outputs=written, said=said, trusted=True)
     _, event = scanned(queue, arrays, request, return_event=True, wait_for=wait_for)
     return count, event
 

@@ -87,7 +87,7 @@ class Memory:
     use: str = "cleared"
 
 
-class State:
+class QueueMemory:
     """Memory that the launches on one queue share: counters, which each launch leaves at zero, and what groups found.
 
     Launches never overlap: `order` sees to it.
@@ -197,7 +197,7 @@ class State:
 class Kept:
     """All that is kept for a queue: its state, and for each kind of call what is known of requests."""
 
-    state: State
+    state: QueueMemory
     requests: dict[str, OrderedDict[Any, Any]] = field(default_factory=dict)
     #: Facts of the device, and of the one that it is a part of.
     facts: tuple[DeviceFacts, DeviceFacts | None] | None = None
@@ -223,7 +223,7 @@ class Queues:
             kept = self._kept.get(life.pointer)
             if kept is None:
                 self._until_end.watch(life)
-                kept = self._kept[life.pointer] = Kept(State(life.queue, self._programs_of(queue.context)))
+                kept = self._kept[life.pointer] = Kept(QueueMemory(life.queue, self._programs_of(queue.context)))
                 while len(self._kept) > _MOST_QUEUES:
                     self._kept.popitem(last=False)
             self._kept.move_to_end(life.pointer)
@@ -244,7 +244,7 @@ class Queues:
 QUEUES: Final = Queues()
 
 
-def state_of(queue: cl.CommandQueue) -> State:
+def state_of(queue: cl.CommandQueue) -> QueueMemory:
     """The state of a queue."""
     return QUEUES(queue).state
 
@@ -288,7 +288,7 @@ class Plan:
     program: cl.Program
     global_size: tuple[int, ...]
     local_size: tuple[int, ...] | None
-    state: State
+    state: QueueMemory
     job: Source
     #: The last arguments: numbers, and memory of the state, of which there may be more by and by.
     held: Sequence[Any]

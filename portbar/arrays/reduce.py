@@ -15,8 +15,8 @@ from typing import Any, Final
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.arrays.call import Known, enqueue, known_of
-from portbar.arrays.reduce_plan import Request, make_plan
+from portbar.arrays.call import PlannedCall, enqueue, known_of
+from portbar.arrays.reduce_plan import ReductionRequest, make_plan
 from portbar.arrays.request import (
     Returned,
     array_types,
@@ -116,7 +116,7 @@ def reduce(
     """
     arrays = named(array)
     inputs: tuple[cl.array.Array, ...] = tuple(arrays.values())
-    known: Known = known_of(
+    known: PlannedCall = known_of(
         queue,
         "reduce",
         lambda: (
@@ -166,7 +166,7 @@ def _known(
     dtype: Any,
     deterministic: bool,
     reproducible: bool,
-) -> Known:
+) -> PlannedCall:
     """Check a request, and make its plan."""
     check_queue(queue)
     arrays = checked_arrays(array)
@@ -176,7 +176,7 @@ def _known(
     wanted = outputs_of(names, first.dtype, op, mapped, outputs, initial, dtype)
     rows, columns, along, shape, order = _extent(arrays, wanted, axis, keepdims=bool(keepdims))
     trial, groups = TRIAL.get() or (None, None)
-    request = Request(
+    request = ReductionRequest(
         array_types(arrays),
         wanted,
         rows,
@@ -191,7 +191,7 @@ def _known(
     results = rows if along == "columns" else columns
     plan = make_plan(queue, request) if results else None
     given = None if outputs is None else tuple(out.name for out in wanted)
-    return Known(plan, Returned(shape, tuple(out.dtype for out in wanted), given, order))
+    return PlannedCall(plan, Returned(shape, tuple(out.dtype for out in wanted), given, order))
 
 
 def _counted(mapped: Any, names: tuple[str, ...], *, is_one: bool) -> Any:

@@ -12,8 +12,8 @@ import pyopencl as cl
 from portbar.arrays.plan import Memory, Plan, check_types, choices_for, plan_of
 from portbar.arrays.shape import (
     FIXED_ITEMS,
-    Layout,
     Shape,
+    SizedShape,
     by_warps,
     cut,
     fixed_layout,
@@ -22,7 +22,7 @@ from portbar.arrays.shape import (
     layout_of,
     shape_for,
 )
-from portbar.arrays.source import Job, Output, most_elements
+from portbar.arrays.source import Output, ReductionJob, most_elements
 from portbar.backends.profile import DeviceProfile
 from portbar.errors import UnsupportedFeatureError
 from portbar.primitives.reduction.operators import BuiltIn
@@ -43,7 +43,7 @@ _STRIP_BYTES: Final = 4096
 
 
 @dataclass(frozen=True)
-class Request:
+class ReductionRequest:
     """The request of one call, without the arrays' contents."""
 
     arrays: tuple[tuple[str, Type], ...]
@@ -63,16 +63,16 @@ class Request:
     groups: int | None = None
 
 
-def _layout(request: Request, shape: Shape, *, vectors: bool) -> Layout:
+def _layout(request: ReductionRequest, shape: Shape, *, vectors: bool) -> SizedShape:
     """The layout for the widest element."""
     size = max(kind.size for _, kind in request.arrays)
     most = min(most_elements(kind) for _, kind in request.arrays) if vectors else 1
     if not all(out.op.commutative for out in request.outputs):
-        return Layout(replace(shape, loads=1, sets=1, strided=False), 1)
+        return SizedShape(replace(shape, loads=1, sets=1, strided=False), 1)
     return fixed_layout(shape, size, most=most) if request.fixed else layout_of(shape, size, most=most)
 
 
-def _heads(request: Request, layout: Layout) -> int | None:
+def _heads(request: ReductionRequest, layout: SizedShape) -> int | None:
     """Elements before the first that all arrays' loads are aligned at; None where there is none."""
     heads = set()
     for (_, kind), offset in zip(request.arrays, request.offsets, strict=True):
@@ -83,7 +83,7 @@ def _heads(request: Request, layout: Layout) -> int | None:
     return heads.pop() if len(heads) == 1 else None
 
 
-def _fit(request: Request, profile: DeviceProfile, strategy: Strategy, *, shuffles: bool) -> Shape:
+def _fit(request: ReductionRequest, profile: DeviceProfile, strategy: Strategy, *, shuffles: bool) -> Shape:
     """The shape of the table or of the request, with no more work-items than the device and its local memory allow."""
     shape = request.shape or shape_for(profile, strategy, request.rows * request.columns)
     local = min(shape.local, profile.facts.max_work_group_size or shape.local)
@@ -97,7 +97,7 @@ def _fit(request: Request, profile: DeviceProfile, strategy: Strategy, *, shuffl
     return shape if local == shape.local else replace(shape, local=local)
 
 
-def make_plan(queue: cl.CommandQueue, request: Request) -> Plan:
+def make_plan(queue: cl.CommandQueue, request: ReductionRequest) -> Plan:
     """Choose kernel and sizes for a request, and compile the kernel unless it was compiled before."""
     device = queue.device
     profile, strategy = choices_for(queue)
@@ -112,7 +112,7 @@ def make_plan(queue: cl.CommandQueue, request: Request) -> Plan:
         return _by_columns(queue, request, profile, strategy, shape, extensions)
 
     layout, head = _loads(request, shape, on_cpu=on_cpu)
-    job = Job(
+    job = ReductionJob(
         request.arrays,
         request.outputs,
         layout,
@@ -130,7 +130,7 @@ def make_plan(queue: cl.CommandQueue, request: Request) -> Plan:
     return _by_groups(queue, request, profile, strategy, job, head or 0)
 
 
-def _loads(request: Request, shape: Shape, *, on_cpu: bool) -> tuple[Layout, int | None]:
+def _loads(request: ReductionRequest, shape: Shape, *, on_cpu: bool) -> tuple[SizedShape, int | None]:
     """The layout, and after how many elements its loads are aligned, or None."""
     layout = _layout(request, shape, vectors=True)
     # CPUs load from any address.
@@ -146,7 +146,9 @@ def _loads(request: Request, shape: Shape, *, on_cpu: bool) -> tuple[Layout, int
     return _layout(request, shape, vectors=False), None
 
 
-def _by_teams(queue: cl.CommandQueue, request: Request, strategy: Strategy, job: Job, *, on_cpu: bool) -> Plan:
+def _by_teams(
+    queue: cl.CommandQueue, request: ReductionRequest, strategy: Strategy, job: ReductionJob, *, on_cpu: bool
+) -> Plan:
     """Rows that share work-groups."""
     local, rows = job.local, request.rows
     teams = local // job.team
@@ -158,7 +160,12 @@ def _by_teams(queue: cl.CommandQueue, request: Request, strategy: Strategy, job:
 
 
 def _by_groups(
-    queue: cl.CommandQueue, request: Request, profile: DeviceProfile, strategy: Strategy, job: Job, head: int
+    queue: cl.CommandQueue,
+    request: ReductionRequest,
+    profile: DeviceProfile,
+    strategy: Strategy,
+    job: ReductionJob,
+    head: int,
 ) -> Plan:
     """Work-groups that share rows."""
     device, layout, rows, columns = queue.device, job.layout, request.rows, request.columns
@@ -184,7 +191,7 @@ def _by_groups(
     return plan_of(queue, strategy, job, (rows * groups * job.local,), (job.local,), kept)
 
 
-def _team(layout: Layout, columns: int, rows: int, units: int, *, on_cpu: bool) -> int | None:
+def _team(layout: SizedShape, columns: int, rows: int, units: int, *, on_cpu: bool) -> int | None:
     """Work-items that share a row where there are more rows than work-groups should be; None where groups share rows."""
     if on_cpu:
         return 1 if layout.shape.local == 1 and rows >= _ROWS_A_UNIT * units else None
@@ -205,7 +212,7 @@ def _item_bytes(outputs: Sequence[Output]) -> int:
     return -(-_item_size(outputs) // 16) * 16
 
 
-def _rooms(job: Job, rows: int, groups: int) -> list[Memory]:
+def _rooms(job: ReductionJob, rows: int, groups: int) -> list[Memory]:
     """The memory that a job's work-groups share."""
     if groups == 1:
         # It leaves nothing to others.
@@ -221,7 +228,7 @@ def _rooms(job: Job, rows: int, groups: int) -> list[Memory]:
 
 def _by_columns(
     queue: cl.CommandQueue,
-    request: Request,
+    request: ReductionRequest,
     profile: DeviceProfile,
     strategy: Strategy,
     shape: Shape,
@@ -233,8 +240,8 @@ def _by_columns(
     strip = _strip(request, profile) if local == 1 else 1
     widest = max(kind.size for _, kind in request.arrays)
     vector = layout_of(shape, widest, most=strip).vector if strip > 1 else 1
-    layout = Layout(replace(shape, local=local, loads=1, sets=1, strided=False), vector)
-    job = Job(
+    layout = SizedShape(replace(shape, local=local, loads=1, sets=1, strided=False), vector)
+    job = ReductionJob(
         request.arrays,
         request.outputs,
         layout,
@@ -262,7 +269,7 @@ def _by_columns(
     return plan_of(queue, strategy, job, (tiles * local, groups), (local, 1), kept)
 
 
-def _strip(request: Request, profile: DeviceProfile) -> int:
+def _strip(request: ReductionRequest, profile: DeviceProfile) -> int:
     """Neighbouring columns that a work-item takes at once: a power of two, 1 where memory does not matter."""
     if kind_of(profile) == "limited":
         return 1

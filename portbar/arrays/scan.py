@@ -20,7 +20,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.arrays.call import Known, copied, enqueue, known_of
+from portbar.arrays.call import PlannedCall, copied, enqueue, known_of
 from portbar.arrays.plan import Memory, check_types, choices_for, plan_of
 from portbar.arrays.request import (
     Returned,
@@ -36,8 +36,8 @@ from portbar.arrays.request import (
     start_values,
 )
 from portbar.arrays.scan_source import TILES, WARPS_BYTES, Elements, ScanJob, Tile, quad_of, warps_tile
-from portbar.arrays.segments import Lines, flags_of, lines_of
-from portbar.arrays.shape import Layout, Shape, by_warps, kind_of, layout_of
+from portbar.arrays.segments import Segments, flags_of, lines_of
+from portbar.arrays.shape import Shape, SizedShape, by_warps, kind_of, layout_of
 from portbar.arrays.source import Input, Output, most_elements
 from portbar.arrays.statement import check_targets, statement_of, wants_last
 from portbar.backends.profile import DeviceProfile
@@ -147,12 +147,12 @@ def scan(
             raise Error("pass targets=, not its former name outputs= as well")
         warnings.warn("outputs= of portbar.scan is called targets= now", DeprecationWarning, stacklevel=2)
         targets = outputs
-    request = Request(op, map, dtype, bool(exclusive), output, targets, segments=segments, axis=axis)
+    request = ScanRequest(op, map, dtype, bool(exclusive), output, targets, segments=segments, axis=axis)
     return scanned(queue, array, request, initial, out, allocator, return_event=return_event, wait_for=wait_for)
 
 
 @dataclass
-class Request:
+class ScanRequest:
     """The options of a scan but for `initial` and `out`; as for `scan`."""
 
     op: Any = "+"
@@ -184,7 +184,7 @@ def _layout_key(array: cl.array.Array) -> tuple[Any, ...]:
 def scanned(
     queue: cl.CommandQueue,
     array: cl.array.Array | Mapping[str, cl.array.Array],
-    request: Request,
+    request: ScanRequest,
     initial: Any = None,
     out: cl.array.Array | None = None,
     allocator: Any = None,
@@ -196,7 +196,7 @@ def scanned(
     arrays = named(array)
     inputs: tuple[cl.array.Array, ...] = tuple(arrays.values())
     writes = request.output is None or out is not None
-    known: Known = known_of(
+    known: PlannedCall = known_of(
         queue,
         "scan",
         lambda: (*map(_layout_key, inputs), *arrays, *request.key, initial is None, writes, TRIAL.get()),
@@ -220,7 +220,7 @@ def scanned(
         last = cl.array.Array(queue, (1,), known.returned.dtypes[0], allocator=inputs[0].allocator)
         text = "if (i + 1 == N) portbar_last[0] = item;"
         outputs = {"portbar_last": last}
-        final = Request(request.op, request.map, request.dtype, output=text, outputs=outputs, trusted=True)
+        final = ScanRequest(request.op, request.map, request.dtype, output=text, outputs=outputs, trusted=True)
         scanned(queue, array, final, initial, wait_for=wait_for)
         arrays["last_item"] = last
         args.append(last.base_data)
@@ -264,7 +264,7 @@ def _cut(profile: DeviceProfile, strategy: Strategy, kind: Type, size: int, *, s
     return fitted(TILES[kind_of(profile)], size, profile.facts)
 
 
-def _layout(cut: Tile, kinds: Sequence[tuple[str, Type]], out: Output) -> Layout:
+def _layout(cut: Tile, kinds: Sequence[tuple[str, Type]], out: Output) -> SizedShape:
     """One element at a time, or vectors where a CPU's compiler need not find them."""
     shape = Shape(local=cut.local, load_bytes=cut.load_bytes, loads=1, sets=1, per_unit=1)
     layout = layout_of(shape, max(kinds[0][1].size, out.kind.size), most=most_elements(kinds[0][1]))
@@ -272,7 +272,7 @@ def _layout(cut: Tile, kinds: Sequence[tuple[str, Type]], out: Output) -> Layout
     return layout if is_plain else replace(layout, vector=1)
 
 
-def _order(arrays: Mapping[str, cl.array.Array], request: Request) -> str:
+def _order(arrays: Mapping[str, cl.array.Array], request: ScanRequest) -> str:
     """The order of the elements in memory, ``"C"`` or ``"F"``, in which an axis may be scanned."""
     is_f = all(one.flags.f_contiguous for one in arrays.values())
     if is_f and not all(one.flags.c_contiguous for one in arrays.values()):
@@ -288,7 +288,7 @@ def _order(arrays: Mapping[str, cl.array.Array], request: Request) -> str:
     return "C"
 
 
-def _along(text: str | None, names: tuple[str, ...], lines: Lines) -> str | None:
+def _along(text: str | None, names: tuple[str, ...], lines: Segments) -> str | None:
     """An expression or a statement with the index along the axis as an expression of the index in memory."""
     if text is None or "along" in names:
         return text
@@ -296,7 +296,7 @@ def _along(text: str | None, names: tuple[str, ...], lines: Lines) -> str | None
     return re.sub(r"(?<![.\w])along\b", index, text)
 
 
-def _known(queue: cl.CommandQueue, array: Any, request: Request, initial: Any, *, writes: bool) -> Known:
+def _known(queue: cl.CommandQueue, array: Any, request: ScanRequest, initial: Any, *, writes: bool) -> PlannedCall:
     """Check a request, and make its plan."""
     check_queue(queue)
     arrays = checked_arrays(array)
@@ -322,7 +322,7 @@ def _known(queue: cl.CommandQueue, array: Any, request: Request, initial: Any, *
         statement = replace(statement, text=_along(statement.text, (*names, *(request.outputs or ())), lines) or "")
     returned = Returned(first.shape, (wanted[0].dtype,), order=order)
     if not first.size:
-        return Known(None, returned)
+        return PlannedCall(None, returned)
     profile, strategy = choices_for(queue)
     size, unit = kind.size, max(4, kind.alignment)
     if lines.given:
@@ -361,4 +361,4 @@ def _known(queue: cl.CommandQueue, array: Any, request: Request, initial: Any, *
         kept += [Memory("scan words", 4 * words, "words"), Memory("tiles", 16)]
     else:
         kept += [Memory("tile words", 4 * tiles, "words"), Memory("tiles", 2 * item * tiles)]
-    return Known(plan_of(queue, strategy, job, (tiles * cut.local,), (cut.local,), kept), returned)
+    return PlannedCall(plan_of(queue, strategy, job, (tiles * cut.local,), (cut.local,), kept), returned)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from portbar.arrays.request import looks_around
-from portbar.arrays.source import Input, Job, Lanes
+from portbar.arrays.source import Input, OutputText, ReductionJob
 from portbar.arrays.statement import Statement, wants_last
 from portbar.device.tuning import ScanShape
 from portbar.primitives.pieces import Piece
@@ -60,7 +60,7 @@ def quad_of(kind: Type) -> int:
 
 
 @dataclass(frozen=True)
-class Elements(Lanes):
+class Elements(OutputText):
     """The C text of what elements contribute to a scan: values, or pairs of a value and whether a segment starts in it."""
 
     #: Arguments of functions that look at elements.
@@ -101,7 +101,7 @@ class Elements(Lanes):
         return self.mapped([f"x{array.place}" for array in self.inputs], index)
 
     @property
-    def value(self) -> Lanes:
+    def value(self) -> OutputText:
         """Return the contributions of values alone, with functions of other names."""
         return replace(self, place=1, segments="")
 
@@ -137,7 +137,7 @@ static inline portbar_pair portbar_combine_0(const portbar_pair a, const portbar
 
 
 @dataclass(frozen=True)
-class ScanJob(Job):
+class ScanJob(ReductionJob):
     """The text of one scan's kernel."""
 
     cut: Tile = TILES["cpu"]
@@ -195,7 +195,7 @@ class ScanJob(Job):
     def typedefs(self) -> list[str]:
         """Structures that the kernel's types are made of, inner ones first."""
         arrays = self.arrays + (self.statement.arrays if self.statement else ())
-        found = Job(arrays, self.wanted, self.layout).typedefs
+        found = ReductionJob(arrays, self.wanted, self.layout).typedefs
         pair = f"typedef struct {{ {self.result} value; uint starts; }} portbar_pair;"
         return [*found, pair] if self.segments else found
 

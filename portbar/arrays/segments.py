@@ -19,7 +19,7 @@ from portbar.errors import Error, LaunchError
 
 
 @dataclass(frozen=True)
-class Lines:
+class Segments:
     """How segments lie: as for `ScanJob.segments`, and the extents of an axis and of all axes after it."""
 
     given: str = ""
@@ -27,7 +27,7 @@ class Lines:
     inner: int = 1
 
 
-def lines_of(shape: tuple[int, ...], segments: Any, axis: Any, order: str = "C") -> Lines:
+def lines_of(shape: tuple[int, ...], segments: Any, axis: Any, order: str = "C") -> Segments:
     """How segments lie, checked."""
     if segments is not None:
         if axis is not None:
@@ -42,14 +42,14 @@ def lines_of(shape: tuple[int, ...], segments: Any, axis: Any, order: str = "C")
             )
         check_contiguous("segments=", segments)
         ((_, kind),) = array_types({"segments": segments})
-        return Lines(kind.c)
+        return Segments(kind.c)
     if axis is None:
-        return Lines()
+        return Segments()
     axis = checked_axis(axis, len(shape))
     if order == "F":
         shape, axis = shape[::-1], len(shape) - 1 - axis
     columns, inner = shape[axis], math.prod(shape[axis + 1 :])
-    return Lines() if columns == math.prod(shape) else Lines("lines", columns, inner)
+    return Segments() if columns == math.prod(shape) else Segments("lines", columns, inner)
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def shape_for(profile: DeviceProfile, strategy: Strategy, elements: int) -> Shap
 
 
 @dataclass(frozen=True)
-class Layout:
+class SizedShape:
     """A shape with the numbers that follow from an element's size."""
 
     shape: Shape
@@ -110,13 +110,13 @@ class Layout:
         return self.shape.local * self.shape.loads * self.vector
 
 
-def layout_of(shape: Shape, item_bytes: int, *, most: int = _MOST_ELEMENTS) -> Layout:
+def layout_of(shape: Shape, item_bytes: int, *, most: int = _MOST_ELEMENTS) -> SizedShape:
     """Return the layout for elements of `item_bytes`, at most `most` to a load."""
     vector = max(1, min(most, _MOST_ELEMENTS, shape.load_bytes // item_bytes))
-    return Layout(shape, 1 << vector.bit_length() - 1)
+    return SizedShape(shape, 1 << vector.bit_length() - 1)
 
 
-def fixed_layout(shape: Shape, item_bytes: int, *, most: int = _MOST_ELEMENTS) -> Layout:
+def fixed_layout(shape: Shape, item_bytes: int, *, most: int = _MOST_ELEMENTS) -> SizedShape:
     """A layout whose lanes depend on the size of an element only."""
     local = shape.local
     if local & local - 1 or not 1 <= local <= FIXED_ITEMS:
@@ -128,7 +128,7 @@ def fixed_layout(shape: Shape, item_bytes: int, *, most: int = _MOST_ELEMENTS) -
     vector = min(vector, lanes // local)
     sets = lanes // (local * vector)
     loads = sets * max(1, shape.loads // sets)
-    return Layout(replace(shape, sets=sets, loads=loads, strided=False), vector)
+    return SizedShape(replace(shape, sets=sets, loads=loads, strided=False), vector)
 
 
 def fixed_part(elements: int, item_bytes: int) -> int:
@@ -139,7 +139,7 @@ def fixed_part(elements: int, item_bytes: int) -> int:
     return -(-rows // parts) * lanes
 
 
-def cut(layout: Layout, elements: int, rows: int, units: int, limit: int | None) -> tuple[int, int]:
+def cut(layout: SizedShape, elements: int, rows: int, units: int, limit: int | None) -> tuple[int, int]:
     """Deal `elements` to as many work-groups as pay: return their number, and the elements in each one's run.
 
     `rows` such reductions share the device's compute units, `units`; it ends a kernel's loops after `limit` iterations.

@@ -19,10 +19,10 @@ import pyopencl.array
 
 from portbar.arrays.call import copied, enqueue, known_of
 from portbar.arrays.lines import Lines, indices, move, order_of
-from portbar.arrays.plan import Memory, Plan, State, choices_for, plan_of, state_of
+from portbar.arrays.plan import Memory, Plan, QueueMemory, choices_for, plan_of, state_of
 from portbar.arrays.request import check_apart, check_array, check_contiguous, check_memory, checked_axis, is_same
 from portbar.arrays.shape import by_warps, kind_of
-from portbar.arrays.sort_source import BINS, SHAPES, UNSIGNED, Shape, SortJob, warps_shape
+from portbar.arrays.sort_source import BINS, SHAPES, UNSIGNED, SortJob, TileShape, warps_shape
 from portbar.backends.profile import DeviceProfile
 from portbar.errors import Error, LaunchError
 from portbar.launching.arguments import check_queue, events_of
@@ -36,7 +36,7 @@ MOST_KEYS: Final = (1 << 32) - 1
 _BINS_BYTES: Final = 2 * 8 * BINS * 4
 
 #: Replacements for the table's values, for tests and measurements.
-TRIAL: ContextVar[Shape | None] = ContextVar("TRIAL", default=None)
+TRIAL: ContextVar[TileShape | None] = ContextVar("TRIAL", default=None)
 
 
 @dataclass
@@ -44,7 +44,7 @@ class _Sort:
     """The launches of one kind of sort on one queue."""
 
     job: SortJob
-    state: State
+    state: QueueMemory
     #: One launch for all digits, or one that counts them and one for each.
     small: Plan | None = None
     count: Plan | None = None
@@ -469,7 +469,7 @@ def _check_out(
     check_apart("out=", out, others)
 
 
-def _shape(profile: DeviceProfile, strategy: Strategy, key_bytes: int, value_bytes: int) -> Shape:
+def _shape(profile: DeviceProfile, strategy: Strategy, key_bytes: int, value_bytes: int) -> TileShape:
     if (trial := TRIAL.get()) is not None:
         return trial
     tuned = next((one for one in strategy.tuning.arrays.sort if one.key_bytes == key_bytes), None)

@@ -17,7 +17,7 @@ _INFINITIES: Final = {2: "0x7c00u", 4: "0x7f800000u", 8: "0x7ff0000000000000ul"}
 
 
 @dataclass(frozen=True)
-class Shape:
+class TileShape:
     """How one work-group sorts its tile."""
 
     #: "items": groups of one work-item; "groups": groups that share local memory; "warps": NVIDIA's, whose lanes vote.
@@ -34,25 +34,25 @@ class Shape:
     back: int = 1
 
 
-_CPU: Final = Shape("items", local=1, items=1 << 17, polls=256, small=1 << 14)
+_CPU: Final = TileShape("items", local=1, items=1 << 17, polls=256, small=1 << 14)
 #: Kind of device -> shape. A GPU that was tuned has its own: `warps_shape`.
 SHAPES: Final = {
     "cpu": _CPU,
     "narrow": _CPU,
-    "limited": Shape("items", local=1, items=1 << 12, polls=4, small=1 << 12),
-    "gpu": Shape("groups", local=256, items=8, polls=64),
+    "limited": TileShape("items", local=1, items=1 << 12, polls=4, small=1 << 12),
+    "gpu": TileShape("groups", local=256, items=8, polls=64),
 }
 
 #: Bytes of local memory that values may take there.
 _STAGE_BYTES: Final = 30 * 1024
 
 
-def warps_shape(tuned: SortShape, value_bytes: int) -> Shape:
+def warps_shape(tuned: SortShape, value_bytes: int) -> TileShape:
     """The shape of a tuned GPU, for what moves."""
     items = tuned.items if value_bytes else tuned.items_alone
     if value_bytes == 8:
         items = min(items, _STAGE_BYTES // (8 * tuned.local))
-    return Shape("warps", tuned.local, items, tuned.polls, small=tuned.local * items, back=tuned.back)
+    return TileShape("warps", tuned.local, items, tuned.polls, small=tuned.local * items, back=tuned.back)
 
 
 def element_of(size: int) -> str:
@@ -76,7 +76,7 @@ class SortJob(Source):
     numbers: bool
     descending: bool
     digits: int
-    shape: Shape
+    shape: TileShape
     kernel: str = "portbar_sort_pass"
 
     words = ("load", "load_acquire", "store", "store_release", "add_relaxed")

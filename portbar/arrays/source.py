@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from portbar.arrays.shape import FIXED_PARTS, Layout
+from portbar.arrays.shape import FIXED_PARTS, SizedShape
 from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.pieces import Piece
 from portbar.primitives.reduction.code import combined, neutral, struct_lines
@@ -137,13 +137,13 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Lanes:
+class OutputText:
     """The C text of one output in one kernel."""
 
     place: int
     output: Output
     inputs: tuple[Input, ...]
-    layout: Layout
+    layout: SizedShape
     loops: bool
 
     @property
@@ -412,13 +412,13 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Job(Source):
+class ReductionJob(Source):
     """A reduction: everything that its text depends on."""
 
     #: Name and element type of each array.
     arrays: tuple[tuple[str, Type], ...]
     wanted: tuple[Output, ...]
-    layout: Layout
+    layout: SizedShape
     #: One of "split", "teams", "columns", "strips".
     form: str = "split"
     #: Columns that a work-item takes at once in the form "strips".
@@ -492,9 +492,11 @@ class Job(Source):
         )
 
     @cached_property
-    def outputs(self) -> tuple[Lanes, ...]:
+    def outputs(self) -> tuple[OutputText, ...]:
         """The results."""
-        return tuple(Lanes(place, out, self.inputs, self.layout, self.loops) for place, out in enumerate(self.wanted))
+        return tuple(
+            OutputText(place, out, self.inputs, self.layout, self.loops) for place, out in enumerate(self.wanted)
+        )
 
     @property
     def indexed(self) -> list[str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from portbar.device import causes, child, icd, quirks
 from portbar.device.addresses import DeviceAddress, address_of
 from portbar.device.facts import DeviceFacts, device_key, facts
-from portbar.device.quirks.entry import KERNELS_TASK, Kernel
+from portbar.device.quirks.entry import KERNELS_TASK, QuirkKernel
 from portbar.records import cache
 from portbar.records.plain import plain_text
 
@@ -173,7 +173,7 @@ def _check(
     if known is not None:
         return known
     size = min(16, reported.max_work_group_size or 16)
-    kernel = Kernel(_PROBE, words=_GROUPS * size, global_size=_GROUPS * size, local_size=size)
+    kernel = QuirkKernel(_PROBE, words=_GROUPS * size, global_size=_GROUPS * size, local_size=size)
     result = child.run_task(
         KERNELS_TASK,
         {"address": address.to_json(), "kernels": [asdict(kernel)]},

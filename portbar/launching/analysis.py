@@ -29,7 +29,7 @@ from portbar.primitives.tracing import tracing_of
 from portbar.reading.atomic_types import may_be_given
 from portbar.reading.doubt import doubtful_words
 from portbar.reading.entering import open_enter
-from portbar.reading.found import Facts, Kernel, Unread, joined
+from portbar.reading.found import Facts, ReadKernel, Unread, joined
 from portbar.reading.places import Places
 from portbar.reading.reader import Reading, atomic_type_given, concerns, is_available, read
 from portbar.reading.report import DIVERGENCE, Misuse
@@ -89,7 +89,7 @@ def check_use(
             _check_entering(kernel)
 
 
-def _check_entering(kernel: Kernel) -> None:
+def _check_entering(kernel: ReadKernel) -> None:
     """Refuse a kernel that does not enter its grid by its first statement."""
     found = kernel.entering
     if found is None:

@@ -30,7 +30,7 @@ from portbar.launching.kernel import Kernel
 from portbar.launching.request import READ, ProgramAnalysis, ProgramRequest, given_source, listed
 from portbar.primitives.atomics_table import AtomicsTable
 from portbar.primitives.layout import Layout
-from portbar.primitives.pieces import Area, Local
+from portbar.primitives.pieces import Area, LocalWords
 from portbar.primitives.reduction.selection import ReductionCapabilities
 from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
 from portbar.primitives.tracing import MOST_EVENTS, USUAL_EVENTS, Tracing
@@ -82,7 +82,7 @@ _CLASSES: Final = (
         SortShape,
         AtomicsTable,
     ),
-    *(ReductionCapabilities, Tracing, ComputeUnits, HostThreads, Layout, Area, Local),
+    *(ReductionCapabilities, Tracing, ComputeUnits, HostThreads, Layout, Area, LocalWords),
     *READ,
 )
 

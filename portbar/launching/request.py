@@ -23,7 +23,7 @@ from portbar.errors import Error
 from portbar.primitives.layout import Layout
 from portbar.primitives.strategy import Strategy
 from portbar.reading.encoding import decoded, printable
-from portbar.reading.found import Checked, Condition, Entering, Facts, Kernel, Place, Unread
+from portbar.reading.found import Checked, Condition, Entering, Facts, Place, ReadKernel, Unread
 from portbar.reading.own_headers import may_include_more
 from portbar.records import remembered
 
@@ -123,7 +123,7 @@ _OVERRIDES: Final = "PORTBAR_STRATEGY"
 
 
 #: Classes of the results of reading.
-READ: Final = (Checked, Condition, Entering, Facts, Kernel, Place, Unread)
+READ: Final = (Checked, Condition, Entering, Facts, ReadKernel, Place, Unread)
 
 
 @dataclass(frozen=True, eq=False)

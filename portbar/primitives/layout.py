@@ -8,7 +8,7 @@ from itertools import accumulate, takewhile
 from typing import Final
 
 from portbar.backends.variants import Variants
-from portbar.primitives.pieces import Area, Header, Local, Preparation
+from portbar.primitives.pieces import Area, Header, LocalWords, Preparation
 
 #: Words of 32 bits that share a cache line of 128 bytes, the largest among the devices met so far.
 LINE_WORDS: Final = 32
@@ -126,7 +126,7 @@ class Layout:
     """The words that the headers of a program own: areas of the state after those of every grid, and local memory."""
 
     #: The name of each header that owns some, with them.
-    owners: tuple[tuple[str, tuple[Area, ...], tuple[Local, ...]], ...] = ()
+    owners: tuple[tuple[str, tuple[Area, ...], tuple[LocalWords, ...]], ...] = ()
     preparations: tuple[Preparation, ...] = ()
 
     @classmethod

@@ -28,7 +28,7 @@ class Area:
 
 
 @dataclass(frozen=True)
-class Local:
+class LocalWords:
     """Words of the local memory that a work-group keeps for its leader."""
 
     #: `PORTBAR_SHARED_name` in templates is the place of the first word.
@@ -70,7 +70,7 @@ class Header:
     faults: tuple[Fault, ...] = ()
     #: Its words in the hidden state of a grid, and in the local memory of each work-group.
     areas: tuple[Area, ...] = ()
-    local: tuple[Local, ...] = ()
+    local: tuple[LocalWords, ...] = ()
     #: The function that sets its words before a launch's first barrier.
     preparation: Preparation | None = None
     #: Whether its text is where kernels enter a grid, with the words of all headers.

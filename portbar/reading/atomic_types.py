@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from portbar.reading import kinds
-from portbar.reading.found import AtomicType, Place
+from portbar.reading.found import OpenclAtomic, Place
 from portbar.reading.names import definitions
 from portbar.reading.tree import Node, Tree, bare, below
 from portbar.reading.words import hides_names, words
@@ -44,7 +44,7 @@ def with_objects(headers: Mapping[str, str]) -> dict[str, str]:
     return made
 
 
-def given(tree: Tree) -> AtomicType | None:
+def given(tree: Tree) -> OpenclAtomic | None:
     """The first such object in a program with `with_objects`, None if there is none."""
     own = {tree.spelling(node) for node in tree.declarations}
     for function in tree.functions.values():
@@ -55,7 +55,7 @@ def given(tree: Tree) -> AtomicType | None:
             name, place = tree.atomic_type(pointer)
             # Before OpenCL C 2.0, an author may declare a type of that name.
             if _TYPE.fullmatch(name) and name not in own:
-                return AtomicType(place or _declared(tree, pointer), name, name.removeprefix("atomic_"))
+                return OpenclAtomic(place or _declared(tree, pointer), name, name.removeprefix("atomic_"))
     return None
 
 

@@ -14,7 +14,7 @@ from portbar.reading import kinds
 from portbar.reading.expressions import Expressions
 from portbar.reading.loops import LOOPS, parts
 from portbar.reading.opencl import PURE, PURE_PREFIXES, ROUNDING, knowledge_of
-from portbar.reading.paths import Control, Finding, Frame, State, Target, meet, unchanged
+from portbar.reading.paths import Control, Enclosing, Finding, Frame, State, meet, unchanged
 from portbar.reading.tree import PARAMETER, VARIABLE, Node, Tree
 from portbar.reading.values import (
     A_CONSTANT,
@@ -26,7 +26,7 @@ from portbar.reading.values import (
     SAME,
     UNKNOWN,
     WHOLE,
-    Known,
+    Declaration,
     Value,
     Why,
     higher,
@@ -38,7 +38,7 @@ _ROUNDS: Final = 20
 _DEPTH: Final = 40
 
 
-def _assigned(head: State, last: State, target: Target) -> set[Any]:
+def _assigned(head: State, last: State, target: Enclosing) -> set[Any]:
     """The variables that a turn of a loop assigns."""
     return {
         key
@@ -55,8 +55,8 @@ class Analysis(Expressions):
         super().__init__(tree)
         self.findings: dict[int, Finding] = {} if findings is None else findings
         self._frames: list[Frame] = []
-        self._targets: list[Target] = []
-        self._known: dict[int, Known | None] = {}
+        self._targets: list[Enclosing] = []
+        self._known: dict[int, Declaration | None] = {}
         self._returns: dict[Any, Value] = {}
         self._heads: dict[tuple[int, ...], State] = {}
         self._shared: dict[int, bool] = {}
@@ -136,7 +136,7 @@ class Analysis(Expressions):
         found = self._returns[memo]
         return Value(found.level, Why(call, found.why), found.flags, found.lanes, found.rest) if found.level else found
 
-    def _knowledge(self, key: int, name: str, annotations: tuple[str, ...]) -> Known | None:
+    def _knowledge(self, key: int, name: str, annotations: tuple[str, ...]) -> Declaration | None:
         if key not in self._known:
             self._known[key] = knowledge_of(name, annotations)
         return self._known[key]
@@ -170,7 +170,7 @@ class Analysis(Expressions):
             return UNKNOWN
         return self._id(node, known)
 
-    def _id(self, node: Node, known: Known) -> Value:
+    def _id(self, node: Node, known: Declaration) -> Value:
         if not known.id_of:
             return Value(known.differs, Why(node))
         kids = node.kids[1:]
@@ -192,7 +192,7 @@ class Analysis(Expressions):
             return Value(made.level, made.why, 0)
         return Value(made.level, made.why, QUOTIENT if name in ROUNDING else made.flags & CONSTANT)
 
-    def _find(self, node: Node, name: str, known: Known, control: Control) -> None:
+    def _find(self, node: Node, name: str, known: Declaration, control: Control) -> None:
         call, function = node, self._frames[-1].function
         for frame in self._frames:
             if frame.number == control.frame:
@@ -337,7 +337,7 @@ class Analysis(Expressions):
         before = self._heads.get(place)
         if before is not None:
             head = meet(head, before.copy(), UNKNOWN)
-        target = Target(node, len(self._stack), True, [], [])
+        target = Enclosing(node, len(self._stack), True, [], [])
         control: Control | None = None
         value = UNKNOWN
         for round_ in range(_ROUNDS):
@@ -384,7 +384,7 @@ class Analysis(Expressions):
         return all(map(self._is_plain, parts))
 
     def _after_loop(
-        self, target: Target, entry: State, head: State, last: State, left: State | None, value: Value
+        self, target: Enclosing, entry: State, head: State, last: State, left: State | None, value: Value
     ) -> State:
         """The state after a loop, which some left by its condition with a value, others by `break`."""
         leave = ("break", target.node.key)
@@ -431,7 +431,7 @@ class Analysis(Expressions):
             return state
         value = self._value(node.kids[0], state)
         reason = self._reason(node, value)
-        target = Target(node, len(self._stack), False, [], [], entry=state.copy(), control=reason)
+        target = Enclosing(node, len(self._stack), False, [], [], entry=state.copy(), control=reason)
         self._targets.append(target)
         state.alive = False
         state = self._under(self._control(node, value), node.kids[-1], state)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from portbar.reading import kinds
-from portbar.reading.failed_values import FAILED, Failed, FailedValues, Result, State, Values, met
+from portbar.reading.failed_values import FAILED, Failed, FailedValues, KnownValues, Result, Values, met
 from portbar.reading.loops import LOOPS, Loop, parts
 from portbar.reading.tree import VARIABLE, Node, Tree, bare, below
 
@@ -28,14 +28,14 @@ class Endless:
 
 
 @dataclass
-class _Target:
+class _Traversed:
     """A loop or a switch that is gone through."""
 
     node: Node
     is_loop: bool
     loop: Loop | None = None
-    breaks: list[State] = field(default_factory=list)
-    continues: list[State] = field(default_factory=list)
+    breaks: list[KnownValues] = field(default_factory=list)
+    continues: list[KnownValues] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Loops(FailedValues):
         self._found: list[Endless] = []
         self._returned: dict[int, Result | None] = {}
         self._reset()
-        self._statements: dict[int, Callable[[Node, State], State]] = {
+        self._statements: dict[int, Callable[[Node, KnownValues], KnownValues]] = {
             kinds.BLOCK: self._block,
             kinds.IF: self._if,
             **dict.fromkeys(LOOPS, self._inner),
@@ -74,8 +74,8 @@ class Loops(FailedValues):
         }
 
     def _reset(self) -> None:
-        self._targets: list[_Target] = []
-        self._entries: list[State] = []
+        self._targets: list[_Traversed] = []
+        self._entries: list[KnownValues] = []
         self._decisions: list[_Decision] = []
         self._left = False
         self._calls = []
@@ -136,17 +136,17 @@ class Loops(FailedValues):
         self._fails = fails
         self._reset()
         # Nothing is known at first, so that all that is found holds in every turn.
-        ends, known = self._turn(node, loop, State())
+        ends, known = self._turn(node, loop, KnownValues())
         call = known.call if known is not None else None
         return ends, call or next(iter((*self._decided, *self._calls)), None), self._jumps
 
-    def _turn(self, node: Node, loop: Loop, state: State) -> tuple[bool, Result | None]:
+    def _turn(self, node: Node, loop: Loop, state: KnownValues) -> tuple[bool, Result | None]:
         """Whether a loop may end in a turn from a state, and its condition if that is known."""
         if loop.tests_first and loop.condition is not None:
             known = self._value(loop.condition, state)
             if known is not None and not known.number:
                 return True, known
-        target = _Target(node, is_loop=True, loop=loop)
+        target = _Traversed(node, is_loop=True, loop=loop)
         state = self._body(target, state)
         if self._left or target.breaks or not state.alive:
             return True, None
@@ -157,7 +157,7 @@ class Loops(FailedValues):
         holds = self._holds(loop.condition, state)
         return not holds, self._value(loop.condition, state)
 
-    def _body(self, target: _Target, state: State) -> State:
+    def _body(self, target: _Traversed, state: KnownValues) -> KnownValues:
         """The state after a turn of a loop, without those that have left it."""
         if target.loop is not None:
             self._targets.append(target)
@@ -167,7 +167,7 @@ class Loops(FailedValues):
             state = met(state, other)
         return state
 
-    def _holds(self, condition: Node, state: State) -> bool:
+    def _holds(self, condition: Node, state: KnownValues) -> bool:
         """Whether a condition that was true is true again, since it is known, or nothing in it was assigned."""
         condition = bare(condition)
         number = self._tree.number(condition)
@@ -190,7 +190,7 @@ class Loops(FailedValues):
 
     # Statements
 
-    def _do(self, node: Node, state: State) -> State:
+    def _do(self, node: Node, state: KnownValues) -> KnownValues:
         handler = self._statements.get(node.kind)
         if handler is not None:
             return handler(node, state)
@@ -198,13 +198,13 @@ class Loops(FailedValues):
             self._value(node, state)
         return state
 
-    def _block(self, node: Node, state: State) -> State:
+    def _block(self, node: Node, state: KnownValues) -> KnownValues:
         for kid in node.kids:
             if state.alive or kid.kind in (kinds.CASE, kinds.DEFAULT, kinds.LABEL, kinds.BLOCK):
                 state = self._do(kid, state)
         return state
 
-    def _if(self, node: Node, state: State) -> State:
+    def _if(self, node: Node, state: KnownValues) -> KnownValues:
         if len(node.kids) < 2 or not state.alive:
             return state
         condition, one, *rest = node.kids
@@ -223,7 +223,7 @@ class Loops(FailedValues):
         self._decisions.pop()
         return state
 
-    def _inner(self, node: Node, state: State) -> State:
+    def _inner(self, node: Node, state: KnownValues) -> KnownValues:
         """A loop in the one that is gone through."""
         loop = parts(self._tree, node)
         if loop is None or not state.alive:
@@ -232,8 +232,8 @@ class Loops(FailedValues):
             self._do(loop.initial, state)
         for part in below(node):
             self._forget(part, state)
-        target = _Target(node, is_loop=True, loop=loop)
-        ends: list[State] = []
+        target = _Traversed(node, is_loop=True, loop=loop)
+        ends: list[KnownValues] = []
         if loop.tests_first and self._may_end(loop, state):
             ends.append(state.copy())
         state = self._body(target, state)
@@ -242,18 +242,18 @@ class Loops(FailedValues):
                 self._value(loop.step, state)
             if self._may_end(loop, state):
                 ends.append(state)
-        made = State(alive=False)
+        made = KnownValues(alive=False)
         if not (self._fails and node.key in self._never):
             for end in (*target.breaks, *ends):
                 made = met(made, end)
         return made
 
-    def _may_end(self, loop: Loop, state: State) -> bool:
+    def _may_end(self, loop: Loop, state: KnownValues) -> bool:
         """Whether a loop may end where it evaluates its condition."""
         known = self._value(loop.condition, state) if loop.condition is not None else Result(1)
         return known is None or not known.number
 
-    def _forget(self, node: Node, state: State) -> None:
+    def _forget(self, node: Node, state: KnownValues) -> None:
         """Know nothing of what a part of a loop assigns."""
         target = None
         if node.kind == VARIABLE:
@@ -267,26 +267,26 @@ class Loops(FailedValues):
         if target is not None:
             state.values[target] = None
 
-    def _switch(self, node: Node, state: State) -> State:
+    def _switch(self, node: Node, state: KnownValues) -> KnownValues:
         if len(node.kids) < 2 or not state.alive:
             return state
         self._value(node.kids[0], state)
-        target = _Target(node, is_loop=False)
+        target = _Traversed(node, is_loop=False)
         self._targets.append(target)
         self._entries.append(state.copy())
-        after = self._do(node.kids[-1], State(state.values.copy(), alive=False))
+        after = self._do(node.kids[-1], KnownValues(state.values.copy(), alive=False))
         self._entries.pop()
         self._targets.pop()
         for end in target.breaks:
             after = met(after, end)
         return met(after, state)
 
-    def _case(self, node: Node, state: State) -> State:
+    def _case(self, node: Node, state: KnownValues) -> KnownValues:
         if self._entries:
             state = met(state, self._entries[-1].copy())
         return self._do(node.kids[-1], state) if node.kids else state
 
-    def _leave(self, node: Node, state: State) -> State:
+    def _leave(self, node: Node, state: KnownValues) -> KnownValues:
         """A statement that may leave all loops: `return`, and those that are not looked into."""
         if not state.alive and node.kind != kinds.LABEL:
             return state
@@ -297,13 +297,13 @@ class Loops(FailedValues):
             state.alive = False
         return state
 
-    def _break(self, _: Node, state: State) -> State:
+    def _break(self, _: Node, state: KnownValues) -> KnownValues:
         if self._targets and state.alive:
             self._targets[-1].breaks.append(state.copy())
         state.alive = False
         return state
 
-    def _continue(self, node: Node, state: State) -> State:
+    def _continue(self, node: Node, state: KnownValues) -> KnownValues:
         target = next((one for one in reversed(self._targets) if one.is_loop), None)
         if target is None or not state.alive:
             self._left |= target is None
@@ -314,7 +314,7 @@ class Loops(FailedValues):
         state.alive = False
         return state
 
-    def _jump(self, node: Node, target: _Target, state: State) -> None:
+    def _jump(self, node: Node, target: _Traversed, state: KnownValues) -> None:
         """Note a `continue` on a failure, unless statements before it may end the loop."""
         decision = next((one for one in self._decisions if one.result.is_failure), None)
         if decision is None or decision.result.call is None:
@@ -331,7 +331,7 @@ class Loops(FailedValues):
                 return
         self._jumps.append(Endless(decision.result.call, target.node, node))
 
-    def _declarations(self, node: Node, state: State) -> State:
+    def _declarations(self, node: Node, state: KnownValues) -> KnownValues:
         for kid in node.kids:
             if kid.kind == VARIABLE:
                 initial = self._tree.initial(kid)
@@ -355,7 +355,7 @@ class Loops(FailedValues):
         body = self._tree.body(definition)
         self._note_addresses(body)
         block = next((kid for kid in body.kids if kid.kind == kinds.BLOCK), None)
-        if block is None or self._do(block, State()).alive:
+        if block is None or self._do(block, KnownValues()).alive:
             return None
         numbers = {None if result is None else result.number for result in self._results}
         first = self._results[0] if len(numbers) == 1 else None

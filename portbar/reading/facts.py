@@ -13,7 +13,7 @@ from typing import Final
 
 from portbar.reading import kinds
 from portbar.reading.entering import entering
-from portbar.reading.found import Facts, Kernel, Place
+from portbar.reading.found import Facts, Place, ReadKernel
 from portbar.reading.tree import TYPEDEF, VARIABLE, Node, Tree, bare
 
 #: Statements with parts whose values nothing uses, and expressions that pass their parts' values on.
@@ -66,7 +66,7 @@ def facts_of(tree: Tree, functions: Iterable[Node]) -> Facts:
     )
 
 
-def _kernel(tree: Tree, node: Node, uses: Mapping[int, _Uses]) -> Kernel:
+def _kernel(tree: Tree, node: Node, uses: Mapping[int, _Uses]) -> ReadKernel:
     is_whole = not tree.unread_in(node)
     parameters = tuple(tree.spelling(kid) for kid in tree.parameters(node))
     reached, waiting = set(), [node.key]
@@ -80,7 +80,7 @@ def _kernel(tree: Tree, node: Node, uses: Mapping[int, _Uses]) -> Kernel:
         if key in uses:
             calls.update(uses[key].calls)
             waiting += uses[key].own
-    return Kernel(
+    return ReadKernel(
         tree.spelling(node),
         parameters,
         tree.required_size(node),

@@ -45,18 +45,18 @@ Values = dict[Any, Result | None]
 
 
 @dataclass
-class State:
+class KnownValues:
     """The values that are known at one point of a function, and whether it is reached."""
 
     values: Values = field(default_factory=dict)
     alive: bool = True
 
-    def copy(self) -> State:
+    def copy(self) -> KnownValues:
         """Return the same, to be changed alone."""
-        return State(self.values.copy(), self.alive)
+        return KnownValues(self.values.copy(), self.alive)
 
 
-def met(one: State, other: State) -> State:
+def met(one: KnownValues, other: KnownValues) -> KnownValues:
     """The state where two ways meet."""
     if not other.alive:
         return one
@@ -67,10 +67,10 @@ def met(one: State, other: State) -> State:
         mine, others = one.values.get(key), other.values.get(key)
         same = mine is not None and others is not None and mine.number == others.number
         values[key] = mine if same else None
-    return State(values)
+    return KnownValues(values)
 
 
-def _become(state: State, other: State) -> None:
+def _become(state: KnownValues, other: KnownValues) -> None:
     state.values, state.alive = other.values, other.alive
 
 
@@ -89,7 +89,7 @@ class FailedValues(ABC):
         self._calls: list[Failed] = []
 
     @abstractmethod
-    def _do(self, node: Node, state: State) -> State:
+    def _do(self, node: Node, state: KnownValues) -> KnownValues:
         """The state after a statement."""
 
     @abstractmethod
@@ -129,14 +129,14 @@ class FailedValues(ABC):
         kind, key = self._tree.referenced(node)
         return key if kind in (VARIABLE, PARAMETER) else None
 
-    def _set(self, target: Node, value: Result | None, state: State) -> None:
+    def _set(self, target: Node, value: Result | None, state: KnownValues) -> None:
         key = self._variable(target)
         if key is None:
             self._value(target, state)
         else:
             state.values[key] = None if self._is_out_of_sight(key, bare(target)) else value
 
-    def _value(self, node: Node, state: State) -> Result | None:
+    def _value(self, node: Node, state: KnownValues) -> Result | None:
         kind, kids = node.kind, node.kids
         if kind in (100, kinds.PAREN) and len(kids) == 1:
             return self._value(kids[0], state)
@@ -170,7 +170,7 @@ class FailedValues(ABC):
                 self._value(kid, state)
         return None
 
-    def _unary(self, node: Node, state: State) -> Result | None:
+    def _unary(self, node: Node, state: KnownValues) -> Result | None:
         operator, kid = self._tree.unary(node), node.kids[0]
         value = self._value(kid, state)
         if operator in kinds.INCREMENTS:
@@ -180,7 +180,7 @@ class FailedValues(ABC):
             return Result(int(not value.number), value.call, value.is_failure)
         return None
 
-    def _binary(self, node: Node, state: State) -> Result | None:
+    def _binary(self, node: Node, state: KnownValues) -> Result | None:
         operator, (first, second) = self._tree.operator(node), node.kids
         if operator == kinds.ASSIGN:
             value = self._value(second, state)
@@ -223,7 +223,7 @@ class FailedValues(ABC):
         is_failure = source.is_failure and None in (one.call, two.call)
         return Result(int(compared[operator]), source.call, is_failure)
 
-    def _ternary(self, node: Node, state: State) -> Result | None:
+    def _ternary(self, node: Node, state: KnownValues) -> Result | None:
         condition, first, second = node.kids
         known = self._value(condition, state)
         if known is not None:
@@ -234,7 +234,7 @@ class FailedValues(ABC):
         _become(state, met(state, other))
         return one if one is not None and two is not None and one.number == two.number else None
 
-    def _call(self, node: Node, state: State) -> Result | None:
+    def _call(self, node: Node, state: KnownValues) -> Result | None:
         key, name, annotations = self._tree.called(node)
         values = [self._value(kid, state) for kid in node.kids[1:]]
         if name in {_UNIFORM, _EXPECTED} and values:

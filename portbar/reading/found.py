@@ -34,7 +34,7 @@ class Unread:
 
 
 @dataclass(frozen=True)
-class AtomicType:
+class OpenclAtomic:
     """An atomic type of OpenCL C's, where the object that a call takes is declared with it, and the type to declare instead."""
 
     place: Place
@@ -67,7 +67,7 @@ class Entering:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class ReadKernel:
     """One kernel."""
 
     name: str
@@ -88,7 +88,7 @@ class Kernel:
 class Facts:
     """The kernels of a program, and names that it declares and calls."""
 
-    kernels: Mapping[str, Kernel] = field(default_factory=dict)
+    kernels: Mapping[str, ReadKernel] = field(default_factory=dict)
     #: Functions that are called -> types of the values that macros of their name take.
     calls: Mapping[str, frozenset[str]] = field(default_factory=dict)
     #: Functions whose result is used where they are called.
@@ -137,12 +137,12 @@ def joined(facts: Collection[Facts | None]) -> Facts | None:
     return made
 
 
-def _both(one: Kernel | None, other: Kernel | None) -> Kernel:
+def _both(one: ReadKernel | None, other: ReadKernel | None) -> ReadKernel:
     if one is None or other is None or one == other:
         found = one or other
         assert found is not None
         return found
-    return Kernel(
+    return ReadKernel(
         one.name,
         one.parameters if one.parameters == other.parameters else (),
         one.required if one.required == other.required else None,

@@ -67,7 +67,7 @@ class Ranges(ctypes.Structure):
     _fields_ = (("count", ctypes.c_uint), ("ranges", ctypes.POINTER(Range)))
 
 
-class Token(ctypes.Structure):
+class ClangToken(ctypes.Structure):
     """A token of a file."""
 
     _fields_ = (("numbers", ctypes.c_uint * 4), ("pointer", ctypes.c_void_p))
@@ -119,13 +119,13 @@ _FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
         None,
         ctypes.c_void_p,
         Range,
-        ctypes.POINTER(ctypes.POINTER(Token)),
+        ctypes.POINTER(ctypes.POINTER(ClangToken)),
         ctypes.POINTER(ctypes.c_uint),
     ),
-    "clang_disposeTokens": (None, ctypes.c_void_p, ctypes.POINTER(Token), ctypes.c_uint),
-    "clang_getTokenKind": (ctypes.c_int, Token),
-    "clang_getTokenSpelling": (String, ctypes.c_void_p, Token),
-    "clang_getTokenLocation": (Location, ctypes.c_void_p, Token),
+    "clang_disposeTokens": (None, ctypes.c_void_p, ctypes.POINTER(ClangToken), ctypes.c_uint),
+    "clang_getTokenKind": (ctypes.c_int, ClangToken),
+    "clang_getTokenSpelling": (String, ctypes.c_void_p, ClangToken),
+    "clang_getTokenLocation": (Location, ctypes.c_void_p, ClangToken),
     "clang_getResultType": (Type, Type),
     "clang_getCursorBinaryOperatorKind": (ctypes.c_int, Cursor),
     "clang_getCursorUnaryOperatorKind": (ctypes.c_int, Cursor),

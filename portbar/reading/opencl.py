@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from portbar.reading.values import GROUP, ITEM, SAME, SUB_GROUP, Known
+from portbar.reading.values import GROUP, ITEM, SAME, SUB_GROUP, Declaration
 
 _SCALARS: Final = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double", "half")
 
@@ -200,22 +200,22 @@ _OF_SUB_GROUPS: Final = (
 )
 
 #: Name -> what OpenCL C says of one of its functions.
-KNOWN: Final[dict[str, Known]] = {
-    **{name: Known(caller=GROUP) for name in _OF_WORK_GROUPS},
-    **{name: Known(caller=SUB_GROUP) for name in _OF_SUB_GROUPS},
-    "get_global_id": Known(differs=ITEM, id_of="global"),
-    "get_local_id": Known(differs=ITEM, id_of="local"),
-    "get_global_linear_id": Known(differs=ITEM, id_of="global"),
-    "get_local_linear_id": Known(differs=ITEM, id_of="local"),
-    "get_group_id": Known(differs=GROUP),
-    "get_sub_group_id": Known(differs=SUB_GROUP),
-    "get_sub_group_local_id": Known(differs=ITEM),
-    "get_local_size": Known(is_size=True),
-    "get_enqueued_local_size": Known(is_size=True),
-    "get_global_size": Known(is_size=True),
-    "get_max_sub_group_size": Known(is_constant=True),
-    "get_num_sub_groups": Known(is_constant=True),
-    "get_num_groups": Known(is_constant=True),
+KNOWN: Final[dict[str, Declaration]] = {
+    **{name: Declaration(caller=GROUP) for name in _OF_WORK_GROUPS},
+    **{name: Declaration(caller=SUB_GROUP) for name in _OF_SUB_GROUPS},
+    "get_global_id": Declaration(differs=ITEM, id_of="global"),
+    "get_local_id": Declaration(differs=ITEM, id_of="local"),
+    "get_global_linear_id": Declaration(differs=ITEM, id_of="global"),
+    "get_local_linear_id": Declaration(differs=ITEM, id_of="local"),
+    "get_group_id": Declaration(differs=GROUP),
+    "get_sub_group_id": Declaration(differs=SUB_GROUP),
+    "get_sub_group_local_id": Declaration(differs=ITEM),
+    "get_local_size": Declaration(is_size=True),
+    "get_enqueued_local_size": Declaration(is_size=True),
+    "get_global_size": Declaration(is_size=True),
+    "get_max_sub_group_size": Declaration(is_constant=True),
+    "get_num_sub_groups": Declaration(is_constant=True),
+    "get_num_groups": Declaration(is_constant=True),
 }
 
 _PURE_NAMES: Final = """
@@ -232,7 +232,7 @@ PURE_PREFIXES: Final = ("convert_", "as_")
 ROUNDING: Final = frozenset({"floor", "ceil", "round", "rint", "trunc"})
 
 
-def knowledge_of(name: str, annotations: tuple[str, ...]) -> Known | None:
+def knowledge_of(name: str, annotations: tuple[str, ...]) -> Declaration | None:
     """The knowledge of a function: by the annotations of its declaration, or as one of OpenCL C's own; None of others."""
     if not annotations:
         return KNOWN.get(name)
@@ -241,7 +241,7 @@ def knowledge_of(name: str, annotations: tuple[str, ...]) -> Known | None:
     caller = next((levels.get(word[7:]) for word in annotations if word.startswith("caller ")), None)
     differs = next((above[word[8:]] for word in annotations if word.startswith("differs ")), SAME)
     kind = next((word[:-3] for word in annotations if word.endswith(" id")), "")
-    return Known(
+    return Declaration(
         caller,
         ITEM if kind else differs,
         kind,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from portbar.reading.tree import Node
-from portbar.reading.values import UNKNOWN, Known, Value, Why, joined
+from portbar.reading.values import UNKNOWN, Declaration, Value, Why, joined
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Finding:
     #: The call of the function that all must call, elsewhere if that is in another function.
     collective: Node
     name: str
-    known: Known
+    known: Declaration
     control: Control
     function: Node
 
@@ -104,7 +104,7 @@ class Frame:
 
 
 @dataclass
-class Target:
+class Enclosing:
     """A loop or a switch."""
 
     node: Node

@@ -17,7 +17,7 @@ from portbar.reading.edits import UnformedError
 from portbar.reading.endless import Loops
 from portbar.reading.expansion import written_out
 from portbar.reading.facts import facts_of
-from portbar.reading.found import AtomicType, Checked, Facts, Mistakes, Place, Unread
+from portbar.reading.found import Checked, Facts, Mistakes, OpenclAtomic, Place, Unread
 from portbar.reading.libclang import library
 from portbar.reading.loop_bounds import cuts
 from portbar.reading.mistakes import mistakes_in
@@ -137,7 +137,7 @@ def atomic_type_given(
     *,
     extensions: Sequence[str] | None = None,
     defined: Sequence[str] = (),
-) -> AtomicType | None:
+) -> OpenclAtomic | None:
     """The first object of OpenCL's own atomic types that one of portbar's functions is given.
 
     None if there is none, or the program cannot be parsed. The parameters are those of `read`.
@@ -151,7 +151,7 @@ def atomic_type_given(
 @lru_cache(maxsize=64)
 def _atomic_type_given(
     name: str, text: str, headers: tuple[tuple[str, str], ...], options: tuple[str, ...]
-) -> AtomicType | None:
+) -> OpenclAtomic | None:
     if _is_long(text) or _CHAIN.search(text):
         return None
     try:

@@ -13,7 +13,7 @@ from portbar.reading.loops import LOOPS
 from portbar.reading.paths import Control, Finding
 from portbar.reading.stores import Store
 from portbar.reading.tree import Node, Tree
-from portbar.reading.values import GROUP, ITEM, SAME, SUB_GROUP, Known, Why
+from portbar.reading.values import GROUP, ITEM, SAME, SUB_GROUP, Declaration, Why
 
 _CALLERS: Final = {
     SAME: "all work-items of all work-groups",
@@ -35,7 +35,7 @@ _SHOWN: Final = 90
 
 
 @dataclass(frozen=True)
-class Step:
+class Excerpt:
     """One part of the program that a report shows."""
 
     place: Place
@@ -68,7 +68,7 @@ class Misuse:
     place: Place
     call: str
     message: str
-    steps: tuple[Step, ...]
+    steps: tuple[Excerpt, ...]
     remedy: str
     kind: str = DIVERGENCE
 
@@ -114,7 +114,7 @@ def failure(tree: Tree, found: Endless) -> Misuse:
     is_bool = tree.type_name(node) == "bool"
     returned = ("true" if found.call.returns else "false") if is_bool else str(found.call.returns)
     condition = found.loop.kids[-1] if found.loop.kind == kinds.DO else found.loop
-    loop = Step(tree.start(condition), _head(tree, found.loop), "does not end then")
+    loop = Excerpt(tree.start(condition), _head(tree, found.loop), "does not end then")
     message = f"{name} returns {returned} at once after a fault, and the loop around it then never ends"
     remedy = f"Leave the kernel where it fails: if (!{name}(...)) return;"
     if not found.call.is_failure:
@@ -122,7 +122,7 @@ def failure(tree: Tree, found: Endless) -> Misuse:
     if found.jump is not None:
         message = f"{name} returns {returned} at once after a fault, and `continue` then goes on with the loop"
         says = f"begins the next iteration of the loop in line {loop.place.line}"
-        loop = Step(tree.start(found.jump), "continue", says)
+        loop = Excerpt(tree.start(found.jump), "continue", says)
     return Misuse(tree.place(node), name, message, (loop,), remedy, "failure")
 
 
@@ -143,13 +143,15 @@ def store(tree: Tree, found: Store) -> Misuse:
     """A store to what is only read, in words."""
     name = tree.spelling(found.pointer)
     node = found.node if found.call is None else found.call
-    steps = [Step(tree.start(found.pointer), _cut(tree.source(found.pointer)), "says that nothing writes this memory")]
+    steps = [
+        Excerpt(tree.start(found.pointer), _cut(tree.source(found.pointer)), "says that nothing writes this memory")
+    ]
     message = (
         f"a store through `{name}`, which is declared `const` and `restrict`: the device may read old values of it"
     )
     if found.call is not None:
         message = message.replace("a store through", f"{tree.called(found.call)[1]} stores through", 1)
-        steps.append(Step(tree.start(found.node), _cut(tree.source(found.node)), "is the store"))
+        steps.append(Excerpt(tree.start(found.node), _cut(tree.source(found.node)), "is the store"))
     return Misuse(
         tree.start(node),
         name,
@@ -185,7 +187,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
-def _steps(tree: Tree, control: Control) -> list[Step]:
+def _steps(tree: Tree, control: Control) -> list[Excerpt]:
     differ = _DIFFERING[control.level]
     if control.jump is not None:
         word = _JUMPS.get(control.jump.kind, "goto")
@@ -196,7 +198,7 @@ def _steps(tree: Tree, control: Control) -> list[Step]:
         says = f"has a number of iterations that differs between {differ}"
     else:
         says = f"differs between {differ}"
-    steps = [Step(tree.start(control.decides), _head(tree, control.decides), says)]
+    steps = [Excerpt(tree.start(control.decides), _head(tree, control.decides), says)]
     why = control.why
     while why is not None and len(steps) <= _LINKS:
         step = _link(tree, why, differ)
@@ -208,15 +210,15 @@ def _steps(tree: Tree, control: Control) -> list[Step]:
     return steps
 
 
-def _link(tree: Tree, why: Why, differ: str) -> Step:
+def _link(tree: Tree, why: Why, differ: str) -> Excerpt:
     node = why.node
     is_condition = node.kind in (kinds.IF, kinds.SWITCH, *LOOPS)
     source = _head(tree, node) if is_condition else _cut(tree.source(node))
     says = "decides about it" if is_condition else f"differs between {differ}"
-    return Step(tree.start(node), source, says)
+    return Excerpt(tree.start(node), source, says)
 
 
-def _remedy(known: Known, caller: int, control: Control) -> str:
+def _remedy(known: Declaration, caller: int, control: Control) -> str:
     all_of = "the grid" if caller == SAME else "the work-group" if caller == GROUP else "the sub-group"
     if control.jump is not None:
         word = _JUMPS.get(control.jump.kind, "goto")

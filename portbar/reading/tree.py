@@ -348,7 +348,7 @@ class Tree:
     def tokens(self) -> list[Token]:
         """The tokens of the text that compilers take, without comments, of a tree that was made with `uses`."""
         whole = self._clang.clang_getCursorExtent(self._clang.clang_getTranslationUnitCursor(self._unit))
-        made, count = ctypes.POINTER(libclang.Token)(), ctypes.c_uint()
+        made, count = ctypes.POINTER(libclang.ClangToken)(), ctypes.c_uint()
         self._clang.clang_tokenize(self._unit, whole, ctypes.byref(made), ctypes.byref(count))
         skipped = self.skipped()
         found = []

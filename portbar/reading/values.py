@@ -24,7 +24,7 @@ Lanes = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
-class Known:
+class Declaration:
     """The declaration of a function, as far as the analysis needs it."""
 
     #: All work-items among whom control flow may not differ must call it together: a level above is misuse.

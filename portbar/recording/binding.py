@@ -11,8 +11,8 @@ import pyopencl.array
 
 from portbar.choices.timing import shortened
 from portbar.errors import LaunchError
-from portbar.recording.phases import Parameter, Phase
-from portbar.recording.steps import Argument, Buffer, Local, Turn, Value
+from portbar.recording.phases import Phase, PhaseParameter
+from portbar.recording.steps import Argument, Buffer, Local, StepValue, Turn
 from portbar.records.plain import amount
 
 
@@ -27,7 +27,7 @@ def bound(label: str, phase: Phase, args: Sequence[Any]) -> tuple[Argument, ...]
     )
 
 
-def _bound(where: str, parameter: Parameter, argument: Any) -> Argument:
+def _bound(where: str, parameter: PhaseParameter, argument: Any) -> Argument:
     if parameter.kind == "local":
         if not isinstance(argument, cl.LocalMemory):
             raise LaunchError(f"{where} is in local memory: pass pyopencl.LocalMemory(bytes)")
@@ -40,8 +40,8 @@ def _bound(where: str, parameter: Parameter, argument: Any) -> Argument:
         wrong = argument.outside(parameter.dtype)
         if wrong is not None:
             raise LaunchError(f"{where} is {shortened(wrong)} in a turn, which {parameter.type_name} does not hold")
-        return Value(b"", argument, parameter.dtype)
-    return Value(_bytes(where, parameter, argument))
+        return StepValue(b"", argument, parameter.dtype)
+    return StepValue(_bytes(where, parameter, argument))
 
 
 def buffer_of(where: str, argument: Any) -> Buffer:
@@ -66,7 +66,7 @@ def buffer_of(where: str, argument: Any) -> Buffer:
     return Buffer(argument, argument.int_ptr if whole is None else whole.int_ptr)
 
 
-def _bytes(where: str, parameter: Parameter, argument: Any) -> bytes:
+def _bytes(where: str, parameter: PhaseParameter, argument: Any) -> bytes:
     """A value as the parameter takes it."""
     dtype = parameter.dtype
     if dtype is not None and isinstance(argument, bool | int | float | np.bool_):

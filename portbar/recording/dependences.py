@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from portbar.recording.steps import Buffer, Call, Condition, Flag, Step, steps_in
+from portbar.recording.steps import Buffer, Call, Conditional, Flag, Step, steps_in
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Waits:
     def _step(self, step: Step, since: Access) -> Access:
         if isinstance(step, Call):
             return self._meet(step, since, access_of(step))
-        if isinstance(step, Condition):
+        if isinstance(step, Conditional):
             head = self._meet(step, since, _flag(step.flag))
             return head | self._list(step.body, head)
         # A turn may follow what is before the loop, or another turn.

@@ -39,7 +39,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryObjects:
     """The memory objects of a recording by their identity: their numbers, and those that no step writes."""
 
     numbers: Mapping[int, int]
@@ -81,7 +81,7 @@ class Driver:
         self,
         calls: Sequence[Call],
         flags: Sequence[Flag],
-        memory: Memory,
+        memory: MemoryObjects,
         phases: Mapping[Origin, Phases],
         *,
         by_rows: bool,

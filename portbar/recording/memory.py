@@ -14,7 +14,7 @@ from portbar.choices.timing import shortened
 from portbar.errors import LaunchError
 from portbar.recording.binding import bound, buffer_of
 from portbar.recording.origin import Origin
-from portbar.recording.steps import Call, Loop
+from portbar.recording.steps import Call, Repetition
 from portbar.rendering.templates import render_def
 
 #: Bytes of an element -> its type.
@@ -44,7 +44,7 @@ def fill(number: int, device: cl.Device, to: Any, value: Any, offset: int, size:
     phase = own_origin().phases(device).phases[name]
     args = (memory, np.uint64(offset // width), _element(pattern, width))
 
-    def enqueue(queue: cl.CommandQueue, wait_for: Sequence[cl.Event] | None, _: dict[Loop, int]) -> cl.Event:
+    def enqueue(queue: cl.CommandQueue, wait_for: Sequence[cl.Event] | None, _: dict[Repetition, int]) -> cl.Event:
         return cl.enqueue_fill_buffer(queue, memory, pattern, offset, size, wait_for=wait_for)
 
     count = (size // width, 1, 1)
@@ -64,7 +64,7 @@ def copy(number: int, device: cl.Device, to: Any, source: Any, offsets: tuple[in
     phase = own_origin().phases(device).phases[name]
     args = (origin.memory, np.uint64(offsets[1] // width), target.memory, np.uint64(offsets[0] // width))
 
-    def enqueue(queue: cl.CommandQueue, wait_for: Sequence[cl.Event] | None, _: dict[Loop, int]) -> cl.Event:
+    def enqueue(queue: cl.CommandQueue, wait_for: Sequence[cl.Event] | None, _: dict[Repetition, int]) -> cl.Event:
         return cl.enqueue_copy(
             *(queue, target.memory, origin.memory),
             byte_count=size,

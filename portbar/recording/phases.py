@@ -70,7 +70,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class PhaseParameter:
     """One parameter of a kernel."""
 
     name: str
@@ -92,7 +92,7 @@ class Phase:
 
     name: str
     place: Place
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[PhaseParameter, ...]
     #: Its `reqd_work_group_size`.
     required: tuple[int, int, int] | None
     #: Whether the work-items of a group meet or share local memory.
@@ -316,7 +316,7 @@ class _Reading(Edits):
             problems=tuple(dict.fromkeys(problems)),
         )
 
-    def _parameter(self, node: Node, drops_const: bool, problems: list[Problem]) -> Parameter:
+    def _parameter(self, node: Node, drops_const: bool, problems: list[Problem]) -> PhaseParameter:
         tree = self._tree
         name = tree.spelling(node)
         declared = _RESTRICT.sub("", _PRIVATE.sub("", tree.written_type(node).replace("*__private", "*"))).strip()
@@ -325,7 +325,7 @@ class _Reading(Edits):
             if space is None or declared.count("*") > 1:
                 problems.append(Problem(tree.place(node), f"the pointer {name!r} ({declared}) cannot be passed on"))
             kind = space[1] if space else "global"
-            return Parameter(
+            return PhaseParameter(
                 name, declared, kind, kind == "constant" or (not drops_const and tree.points_to_constant(node))
             )
         canonical = tree.canonical_type(node)
@@ -333,7 +333,7 @@ class _Reading(Edits):
             problems.append(Problem(tree.place(node), f"the parameter {name!r} is an {canonical}, no buffer or value"))
         type_name = tree.type_name(node)
         dtype = SCALARS.get(canonical)
-        return Parameter(name, type_name, "value", True, dtype, tree.size_of(node))
+        return PhaseParameter(name, type_name, "value", True, dtype, tree.size_of(node))
 
     def _move_locals(self, node: Node, problems: list[Problem]) -> list[str]:
         """Replace a kernel's variables in local memory by pointers; the fields of the structure that has them."""

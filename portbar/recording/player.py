@@ -17,13 +17,13 @@ from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.launch import Launch
 from portbar.launching.program import Program
 from portbar.recording.dependences import Waits, access_of, barriers_of, launches_of
-from portbar.recording.driver import Driver, Memory
+from portbar.recording.driver import Driver, MemoryObjects
 from portbar.recording.memory import own_origin
 from portbar.recording.origin import Origin
 from portbar.recording.phases import Phases
 from portbar.recording.relaunch import Relauncher
-from portbar.recording.steps import Buffer, Call, Flag, Loop, Step, calls_in, steps_in
-from portbar.recording.table import Table
+from portbar.recording.steps import Buffer, Call, Flag, Repetition, Step, calls_in, steps_in
+from portbar.recording.table import StepTable
 
 #: Launches of each way before one is chosen. The first, which also compiles, does not count.
 _TRIALS: Final = 4
@@ -77,7 +77,7 @@ class _Check:
     """Looks whether a loop with a flag came to its limit."""
 
     def __init__(
-        self, queue: cl.CommandQueue, status: cl.Buffer | None, endless: Loop | None, loops: Sequence[Loop]
+        self, queue: cl.CommandQueue, status: cl.Buffer | None, endless: Repetition | None, loops: Sequence[Repetition]
     ) -> None:
         self._queue, self._status, self._endless, self._loops = queue, status, endless, loops
 
@@ -262,7 +262,7 @@ class _Replay:
     def __init__(self, queue: cl.CommandQueue, steps: Sequence[Step], calls: Sequence[Call], waits: Waits) -> None:
         self._queue = queue
         flagged = [step for step, _ in steps_in(steps) if not isinstance(step, Call) and step.flag is not None]
-        self._loops = [step for step in flagged if isinstance(step, Loop)]
+        self._loops = [step for step in flagged if isinstance(step, Repetition)]
         flags = [step.flag for step in flagged if step.flag is not None]
         memory, self._buffers, self._constants = _memory_of(calls, flags)
         phases: dict[Origin, Phases] = {}
@@ -271,7 +271,7 @@ class _Replay:
             phases.setdefault(call.origin, call.origin.phases(queue.device))
         self._calls = calls
         self._driver = Driver(calls, flags, memory, phases, by_rows=suits_loops(queue.device))
-        table = Table(steps, waits, self._driver.numbers, memory.numbers)
+        table = StepTable(steps, waits, self._driver.numbers, memory.numbers)
         self.text = self._driver.text(table.depth)
         options = next((origin.options for origin in phases if origin is not own_origin()), ())
         if choose(describe(queue.device)).capabilities.std is not None:
@@ -315,7 +315,7 @@ class _Replay:
         return list(lines)
 
 
-def _memory_of(calls: Sequence[Call], flags: Sequence[Flag]) -> tuple[Memory, list[cl.Buffer], list[cl.Buffer]]:
+def _memory_of(calls: Sequence[Call], flags: Sequence[Flag]) -> tuple[MemoryObjects, list[cl.Buffer], list[cl.Buffer]]:
     """The memory of steps, and the arguments that stand for it."""
     written = {root for call in calls for root in access_of(call).writes}
     objects: dict[int, Buffer] = {}
@@ -332,5 +332,5 @@ def _memory_of(calls: Sequence[Call], flags: Sequence[Flag]) -> tuple[Memory, li
     numbers = {key: number for number, key in enumerate(objects)}
     only_read = frozenset(numbers[key] for key, buffer in objects.items() if buffer.root not in written)
     ordered = sorted(constants, key=lambda key: numbers[key])
-    memory = Memory(numbers, only_read, frozenset(numbers[key] for key in constants))
+    memory = MemoryObjects(numbers, only_read, frozenset(numbers[key] for key in constants))
     return memory, [one.memory for one in objects.values()], [constants[key].memory for key in ordered]

@@ -22,7 +22,7 @@ from portbar.recording.origin import Hints, Origin, name_of, origin_of
 from portbar.recording.phases import Phase, Problem
 from portbar.recording.player import Player
 from portbar.recording.relaunch import enqueuer
-from portbar.recording.steps import Call, Condition, Flag, Loop, Size, Step, Turn
+from portbar.recording.steps import Call, Conditional, Flag, Repetition, Size, Step, Turn
 
 #: Work-items of a side, and turns, that one kernel counts.
 _MOST: Final = 1 << 31
@@ -185,8 +185,8 @@ class Steps:
         self._count += 1
 
     @property
-    def _loops(self) -> list[Loop]:
-        return [step for step in self._around if isinstance(step, Loop)]
+    def _loops(self) -> list[Repetition]:
+        return [step for step in self._around if isinstance(step, Repetition)]
 
     @property
     def _around(self) -> list[Step]:
@@ -220,7 +220,7 @@ class Steps:
             `turns` is not such a number.
         """
         self._check_open()
-        loop = Loop(_turns("repeat()", turns))
+        loop = Repetition(_turns("repeat()", turns))
         try:
             with self._block(loop):
                 yield Turn(loop)
@@ -257,7 +257,7 @@ class Steps:
             There is no such word.
         """
         self._check_open()
-        loop = Loop(_turns("while_()'s limit", limit), _flag("while_()", flag, offset, size), self._count + 1)
+        loop = Repetition(_turns("while_()'s limit", limit), _flag("while_()", flag, offset, size), self._count + 1)
         with self._block(loop):
             yield Turn(loop)
 
@@ -268,11 +268,11 @@ class Steps:
         The parameters are those of `while_`.
         """
         self._check_open()
-        with self._block(Condition(_flag("if_()", flag, offset, size))):
+        with self._block(Conditional(_flag("if_()", flag, offset, size))):
             yield
 
     @contextmanager
-    def _block(self, step: Loop | Condition) -> Iterator[None]:
+    def _block(self, step: Repetition | Conditional) -> Iterator[None]:
         self._add(step)
         self._open.append(step.body)
         try:

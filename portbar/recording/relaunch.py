@@ -10,9 +10,9 @@ import pyopencl as cl
 
 from portbar.launching.kernel import Kernel
 from portbar.recording.origin import program_of
-from portbar.recording.steps import Argument, Buffer, Call, Condition, Flag, Local, Loop, Step, Value
+from portbar.recording.steps import Argument, Buffer, Call, Conditional, Flag, Local, Repetition, Step, StepValue
 
-Turns = dict[Loop, int]
+Turns = dict[Repetition, int]
 
 
 def enqueuer(
@@ -43,7 +43,7 @@ def enqueuer(
 
 
 def _changes(argument: Argument) -> bool:
-    return isinstance(argument, Value) and argument.turn is not None
+    return isinstance(argument, StepValue) and argument.turn is not None
 
 
 def _given(argument: Argument, turns: Turns) -> Any:
@@ -72,7 +72,7 @@ class Relauncher:
         self._word = np.zeros(1, np.uint32)
         self.last: cl.Event | None = None
         #: The loop whose flag did not fall.
-        self.endless: Loop | None = None
+        self.endless: Repetition | None = None
 
     def run(self) -> cl.Event:
         """Enqueue all steps; the event of the last of them."""
@@ -87,13 +87,13 @@ class Relauncher:
             if isinstance(step, Call):
                 wait_for = None if self._in_order or self.last is None else [self.last]
                 self.last = step.enqueue(self._queue, wait_for, turns)
-            elif isinstance(step, Condition):
+            elif isinstance(step, Conditional):
                 if self._is_set(step.flag):
                     self._run(step.body, turns)
             else:
                 self._loop(step, turns)
 
-    def _loop(self, loop: Loop, turns: Turns) -> None:
+    def _loop(self, loop: Repetition, turns: Turns) -> None:
         turn = 0
         while self.endless is None and (turn < loop.turns if loop.flag is None else self._is_set(loop.flag)):
             if turn == loop.turns:

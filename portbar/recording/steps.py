@@ -28,7 +28,7 @@ class Turn:
     ``turn * a + b`` is a value, too; ``turn.of(values)`` is the element of that turn.
     """
 
-    def __init__(self, loop: Loop, factor: float = 1, offset: float = 0, values: Any = None) -> None:
+    def __init__(self, loop: Repetition, factor: float = 1, offset: float = 0, values: Any = None) -> None:
         self.loop, self.factor, self.offset, self.values = loop, factor, offset, values
 
     def __add__(self, other: float) -> Turn:
@@ -123,7 +123,7 @@ class Local:
 
 
 @dataclass(eq=False)
-class Value:
+class StepValue:
     """A value: its bytes, or those of each turn of a loop."""
 
     data: bytes
@@ -131,7 +131,7 @@ class Value:
     dtype: np.dtype[Any] | None = None
 
 
-Argument = Buffer | Local | Value
+Argument = Buffer | Local | StepValue
 
 
 @dataclass(eq=False)
@@ -150,7 +150,7 @@ class Call:
     offset: Size
     arguments: tuple[Argument, ...]
     #: Enqueues it alone: gets the queue, the events to wait for, and the turns of the loops around it.
-    enqueue: Callable[[cl.CommandQueue, Sequence[cl.Event] | None, dict[Loop, int]], cl.Event]
+    enqueue: Callable[[cl.CommandQueue, Sequence[cl.Event] | None, dict[Repetition, int]], cl.Event]
     #: Why it cannot be a part of one kernel.
     problem: str = ""
 
@@ -168,7 +168,7 @@ class Flag:
 
 
 @dataclass(eq=False)
-class Loop:
+class Repetition:
     """Steps that are repeated: `turns` times, or while a flag is set, at most so often."""
 
     turns: int
@@ -178,14 +178,14 @@ class Loop:
 
 
 @dataclass(eq=False)
-class Condition:
+class Conditional:
     """Steps that run if a flag is set."""
 
     flag: Flag
     body: list[Step] = field(default_factory=list)
 
 
-Step = Call | Loop | Condition
+Step = Call | Repetition | Conditional
 
 
 def steps_in(steps: Sequence[Step], turns: int = 1) -> Iterator[tuple[Step, int]]:
@@ -193,7 +193,7 @@ def steps_in(steps: Sequence[Step], turns: int = 1) -> Iterator[tuple[Step, int]
     for step in steps:
         yield step, turns
         if not isinstance(step, Call):
-            inner = step.turns if isinstance(step, Loop) and step.flag is None else 1
+            inner = step.turns if isinstance(step, Repetition) and step.flag is None else 1
             yield from steps_in(step.body, turns * inner)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from portbar.recording.dependences import Waits
-from portbar.recording.steps import Argument, Buffer, Call, Condition, Flag, Loop, Step, Value
+from portbar.recording.steps import Argument, Buffer, Call, Conditional, Flag, Repetition, Step, StepValue
 
 Words: TypeAlias = "np.ndarray[Any, np.dtype[np.uint32]]"
 
@@ -51,12 +51,12 @@ def slots_of(arguments: Sequence[Sequence[Argument]]) -> tuple[Slot | None, ...]
     made: list[Slot | None] = []
     at = HEAD_WORDS * 4
     for given in zip(*arguments, strict=True):
-        changes = any(isinstance(one, Value) and one.turn is not None for one in given)
+        changes = any(isinstance(one, StepValue) and one.turn is not None for one in given)
         if changes or isinstance(given[0], Buffer):
             made.append(Slot(at, changes))
             at += 4 * CHANGING_WORDS if changes else 4
-        elif isinstance(given[0], Value):
-            size = max(len(one.data) for one in given if isinstance(one, Value))
+        elif isinstance(given[0], StepValue):
+            size = max(len(one.data) for one in given if isinstance(one, StepValue))
             at = -(-at // aligned(size)) * aligned(size)
             made.append(Slot(at))
             at += -(-size // 4) * 4
@@ -65,7 +65,7 @@ def slots_of(arguments: Sequence[Sequence[Argument]]) -> tuple[Slot | None, ...]
     return tuple(made)
 
 
-class Table:
+class StepTable:
     """The table of a recording.
 
     Parameters
@@ -107,7 +107,7 @@ class Table:
             if isinstance(step, Call):
                 number, slots = self._numbers[id(step)]
                 self._operations.append([mark + STEP + number, self._row(STEP + number, self._call(step, slots))])
-            elif isinstance(step, Condition):
+            elif isinstance(step, Conditional):
                 row = self._row_with_target(self._flag(step.flag), (0, 0))
                 self._operations.append([mark + IF, row])
                 self._steps(step.body, level)
@@ -115,7 +115,7 @@ class Table:
             else:
                 self._loop(step, level, mark)
 
-    def _loop(self, loop: Loop, level: int, mark: int) -> None:
+    def _loop(self, loop: Repetition, level: int, mark: int) -> None:
         self.depth = max(self.depth, level + 1)
         self._levels[id(loop)] = level
         self._operations.append([REPEAT, self._row(REPEAT, struct.pack("<3I", level, 0, 0))])
@@ -149,11 +149,11 @@ class Table:
             if isinstance(argument, Buffer):
                 number = NULL if argument.memory is None else self._buffers[id(argument.memory)]
                 row += struct.pack("<I", number)
-            elif isinstance(argument, Value):
+            elif isinstance(argument, StepValue):
                 row += self._changing(argument) if slot.changes else argument.data
         return bytes(row)
 
-    def _changing(self, value: Value) -> bytes:
+    def _changing(self, value: StepValue) -> bytes:
         if value.turn is None:
             return struct.pack("<3I", self._keep(value.data, len(value.data)), 0, 0)
         assert value.dtype is not None

@@ -177,7 +177,7 @@ Row = TypeVar("Row")
 
 
 @ruled("step")
-class Part(TypedDict, Generic[Row]):
+class StepResults(TypedDict, Generic[Row]):
     """The results of a step of the survey in the entry of a device."""
 
     status: StepStatus
@@ -233,13 +233,13 @@ class Entry(TypedDict):
     quirks: NotRequired[Annotated[list[KnownQuirk], Rule(maxItems=200)]]
     findings: NotRequired[Annotated[Mapping[str, Any] | None, Rule("findings")]]
     strategy: NotRequired[Annotated[dict[str, ChosenValue], Rule(maxProperties=50)]]
-    probe: NotRequired[Part[ProbeRow]]
-    occupancy: NotRequired[Part[OccupancyRow]]
-    barrier: NotRequired[Part[BarrierRow]]
-    litmus: NotRequired[Part[LitmusRow]]
-    atomics: NotRequired[Part[AtomicsRow]]
-    split_barrier: NotRequired[Part[SplitBarrierRow]]
-    reduction: NotRequired[Part[ReductionRow]]
+    probe: NotRequired[StepResults[ProbeRow]]
+    occupancy: NotRequired[StepResults[OccupancyRow]]
+    barrier: NotRequired[StepResults[BarrierRow]]
+    litmus: NotRequired[StepResults[LitmusRow]]
+    atomics: NotRequired[StepResults[AtomicsRow]]
+    split_barrier: NotRequired[StepResults[SplitBarrierRow]]
+    reduction: NotRequired[StepResults[ReductionRow]]
 
 
 @ruled("source")

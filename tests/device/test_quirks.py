@@ -31,7 +31,7 @@ from portbar.device.addresses import address_of
 from portbar.device.child import ChildResult
 from portbar.device.facts import DeviceFacts, device_key, facts
 from portbar.device.quirks import QUIRKS, mesa
-from portbar.device.quirks.entry import Kernel, Quirk, returns, run
+from portbar.device.quirks.entry import Quirk, QuirkKernel, returns, run
 from tests.checkout import ROOT
 from tests.device import quirk_programs_host
 from tests.machine import Platform
@@ -117,7 +117,7 @@ def throw_away(device: Any) -> Iterator[Quirk]:
         seen="on the device under test",
         workaround="write eight",
         platform=reported.platform_name,
-        kernels=tuple(Kernel(f"kernel void k(global uint *o) {{ o[0] = {n}u; }}", words=1) for n in (8, 7)),
+        kernels=tuple(QuirkKernel(f"kernel void k(global uint *o) {{ o[0] = {n}u; }}", words=1) for n in (8, 7)),
         controls=1,
         shows=returns(lambda words: words == [7]),
     )

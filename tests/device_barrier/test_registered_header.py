@@ -24,7 +24,7 @@ from portbar.primitives.headers import (
     render_header,
     whole_headers,
 )
-from portbar.primitives.pieces import Area, Header, Local, Preparation
+from portbar.primitives.pieces import Area, Header, LocalWords, Preparation
 from portbar.primitives.strategy import Choice, Strategy
 from tests.support import filled, skipped_where_refused, uints
 
@@ -47,7 +47,7 @@ static inline uint portbar_shout(portbar_grid *grid, uint x, uint from)
     volatile global uint *said = grid->state + PORTBAR_STATE_SHOUTED(grid->capacity);
     if (PORTBAR_LEADS(grid)) {
         if (from >= grid->num_groups) {
-            portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_NOBODY, from, grid->group_id);
+            portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_NOBODY, from, grid->group_id, 0u);
             PORTBAR_GIVE_UP(grid);
         }
         portbar_word_store(said + grid->group_id, x);
@@ -117,7 +117,7 @@ def shout(template: Path) -> Header:
             ),
         ),
         areas=(Area("SHOUTED", 1, each=1), Area("SHOUT_CALLS", 1)),
-        local=(Local("SHOUTS", zero_for="portbar_shouts"), Local("HEARD")),
+        local=(LocalWords("SHOUTS", zero_for="portbar_shouts"), LocalWords("HEARD")),
         preparation=Preparation(
             "portbar_shout_prepare", (str(template), "prepare"), "SHOUT_CALLS", "portbar_shouts", (("first_call", 40),)
         ),

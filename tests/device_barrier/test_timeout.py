@@ -76,7 +76,7 @@ static portbar_device_token later(portbar_device_token token)
 
 static void fail(portbar_grid grid)
 {
-    portbar_report_fault(grid.state, grid.epoch, PORTBAR_STATUS_TIMEOUT, 0u, 0u);
+    portbar_report_fault(grid.state, grid.epoch, PORTBAR_STATUS_TIMEOUT, 0u, 0u, 0u);
 }
 
 /* One group, so that the whole barrier holds although the launch is draining; the token is of a phase that never completes. */

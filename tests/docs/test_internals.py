@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import importlib
 import re
@@ -49,6 +50,15 @@ def test_the_modules_that_a_part_is_said_to_hold_are_there(row: list[str]) -> No
     for module in modules:
         places = [PACKAGE / room / module for room in rooms]
         assert any(place.is_dir() or place.with_suffix(".py").is_file() for place in places), module
+
+
+def test_a_class_name_means_one_class() -> None:
+    places: dict[str, list[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(path.relative_to(PACKAGE).as_posix())
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
 ADDITIONS = rows("to add")

@@ -13,7 +13,7 @@ import pytest
 
 import portbar
 from portbar.arrays.sort import TRIAL
-from portbar.arrays.sort_source import Shape
+from portbar.arrays.sort_source import TileShape
 from portbar.device import child, quirks
 from portbar.device.addresses import DeviceAddress, address_of
 from portbar.device.facts import facts
@@ -289,7 +289,7 @@ def test_a_first_launch_that_failed_is_kept_as_long_as_what_runs_before_it(devic
 def fail_a_sort(payload):
     """Let a sort of several launches fail; return which of the next ones are wrong."""
     context, queue, _, _ = prepared(payload, lambda queue: support.filled(queue, 4))
-    TRIAL.set(Shape("items", local=1, items=100, polls=2))
+    TRIAL.set(TileShape("items", local=1, items=100, polls=2))
     numbers = np.random.default_rng(1).integers(0, 2**32, (4, 1000), np.uint32)
     arrays = [cl_array.to_device(queue, row) for row in numbers]
     portbar.sort(queue, arrays[0]).get()

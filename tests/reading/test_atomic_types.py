@@ -6,7 +6,7 @@ import pytest
 
 from portbar.primitives.headers import declarations
 from portbar.reading.atomic_types import may_be_given
-from portbar.reading.found import AtomicType, Place
+from portbar.reading.found import OpenclAtomic, Place
 from portbar.reading.reader import atomic_type_given
 from tests.reading.trees import needs_libclang
 
@@ -99,7 +99,7 @@ TAKEN = {
 }
 
 
-def given(text: str, *options: str) -> AtomicType | None:
+def given(text: str, *options: str) -> OpenclAtomic | None:
     return atomic_type_given("program.cl", INCLUDE + text, declarations(), options)
 
 
@@ -123,7 +123,7 @@ def test_other_objects_are_taken(case):
 def test_the_place_is_that_in_an_included_file():
     text = f'#line 7 "inc/counter.h"\ntypedef struct {{ atomic_ulong n; }} s;\n#line 2 "k.cl"\n{LOAD.format("s")}'
     found = given(text.replace("load(a)", "load(&a->n)"))
-    assert found == AtomicType(Place("inc/counter.h", 7, 18), "atomic_ulong", "ulong")
+    assert found == OpenclAtomic(Place("inc/counter.h", 7, 18), "atomic_ulong", "ulong")
 
 
 @needs_libclang

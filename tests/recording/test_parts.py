@@ -13,9 +13,9 @@ from portbar.reading.reader import is_available
 from portbar.recording import table
 from portbar.recording.dependences import Waits, barriers_of, launches_of
 from portbar.recording.origin import Origin
-from portbar.recording.phases import Parameter, Phase, Phases, phases_of
-from portbar.recording.steps import Buffer, Call, Condition, Flag, Loop, Step, Turn, Value
-from portbar.recording.table import Table, slots_of
+from portbar.recording.phases import Phase, PhaseParameter, Phases, phases_of
+from portbar.recording.steps import Buffer, Call, Conditional, Flag, Repetition, Step, StepValue, Turn
+from portbar.recording.table import StepTable, slots_of
 
 pytest.importorskip("pyopencl")
 
@@ -24,12 +24,12 @@ A, B, C = (Buffer(object(), root) for root in (1, 2, 3))
 
 def call(reads: Buffer, writes: Buffer, value: int = 0) -> Call:
     parameters = (
-        Parameter("reads", "const global uint *", "global", only_read=True),
-        Parameter("writes", "global uint *", "global"),
-        Parameter("value", "uint", "value", True, np.dtype(np.uint32), 4),
+        PhaseParameter("reads", "const global uint *", "global", only_read=True),
+        PhaseParameter("writes", "global uint *", "global"),
+        PhaseParameter("value", "uint", "value", True, np.dtype(np.uint32), 4),
     )
     phase = Phase("work", Place("a.cl", 1), parameters, None, False, False, True, False)
-    arguments = (reads, writes, Value(np.uint32(value).tobytes()))
+    arguments = (reads, writes, StepValue(np.uint32(value).tobytes()))
     origin = Origin("a.cl", "", (), ())
     return Call(1, "work", phase, origin, 1, (4, 1, 1), None, (0, 0, 0), arguments, lambda *_: None)
 
@@ -46,36 +46,36 @@ def test_a_step_waits_for_those_that_write_what_it_uses_or_use_what_it_writes() 
     assert waiting([call(A, B), call(C, B)]) == [False, True]
     # The second barrier is that of the step before.
     assert waiting([call(A, B), call(B, C), call(A, B)]) == [False, True, True]
-    assert waiting([call(A, B), call(B, C), Condition(Flag(A, 0, 4)), call(A, A)]) == [False, True, False, True]
+    assert waiting([call(A, B), call(B, C), Conditional(Flag(A, 0, 4)), call(A, A)]) == [False, True, False, True]
 
 
 def test_a_turn_waits_for_the_turn_before() -> None:
     lone = call(A, B)
-    assert lone in Waits([Loop(3, body=[lone])])
+    assert lone in Waits([Repetition(3, body=[lone])])
     first, second = call(A, B), call(A, C)
-    waits = Waits([Loop(3, body=[first, second])])
+    waits = Waits([Repetition(3, body=[first, second])])
     # One barrier per turn is enough: before the first.
     assert [first in waits, second in waits] == [True, False]
-    assert barriers_of([Loop(3, body=[first, second])], waits) == 3
+    assert barriers_of([Repetition(3, body=[first, second])], waits) == 3
 
 
 def test_a_flag_is_read_after_its_writer_and_before_the_next_one() -> None:
     body = call(A, B)
-    loop = Loop(9, Flag(B, 0, 4), 1, [body])
+    loop = Repetition(9, Flag(B, 0, 4), 1, [body])
     waits = Waits([loop])
     assert loop in waits
     assert body in waits
     other = call(A, C)
-    loop = Loop(9, Flag(B, 0, 4), 1, [other])
+    loop = Repetition(9, Flag(B, 0, 4), 1, [other])
     assert loop not in Waits([loop])
 
 
 def test_launches_are_counted_with_turns() -> None:
-    assert launches_of([call(A, B), Loop(5, body=[call(A, B), Loop(2, body=[call(A, B)])])]) == 16
+    assert launches_of([call(A, B), Repetition(5, body=[call(A, B), Repetition(2, body=[call(A, B)])])]) == 16
 
 
 def test_turns_of_64_bits_are_exact() -> None:
-    turn = Turn(Loop(3)) + (2**63 - 1)
+    turn = Turn(Repetition(3)) + (2**63 - 1)
     assert turn.all(np.dtype(np.uint64)).tolist() == [2**63 - 1, 2**63, 2**63 + 1]
 
 
@@ -83,7 +83,7 @@ def test_equal_rows_are_there_once_and_operations_follow_each_other() -> None:
     calls = [call(A, B, 7), call(A, B, 7), call(A, B, 8)]
     slots = slots_of([one.arguments for one in calls])
     numbers = {id(one): (0, slots) for one in calls}
-    made = Table(calls, Waits(calls), numbers, {id(A.memory): 0, id(B.memory): 1})
+    made = StepTable(calls, Waits(calls), numbers, {id(A.memory): 0, id(B.memory): 1})
     codes, rows = made.words[0:8:2], made.words[1:8:2]
     assert list(codes[1:]) == [table.MARK + table.STEP, table.MARK + table.STEP, table.MARK + table.END]
     assert codes[0] == table.MARK + table.STEP

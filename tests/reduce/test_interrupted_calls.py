@@ -10,7 +10,7 @@ import portbar
 from portbar.arrays import scan, sort
 from portbar.arrays.scan_source import Tile
 from portbar.arrays.shape import trial
-from portbar.arrays.sort_source import Shape
+from portbar.arrays.sort_source import TileShape
 from tests.interrupts import every_place
 from tests.reduce.support import put, random_of
 from tests.support import skipped_where_refused
@@ -62,7 +62,7 @@ def several_tiles(queue):
     """Several work-groups in each launch, and several launches for a sort."""
     with skipped_where_refused():
         portbar.sort(queue, put(queue, [1]))
-    sorts = sort.TRIAL.set(Shape("items", local=1, items=100, polls=2))
+    sorts = sort.TRIAL.set(TileShape("items", local=1, items=100, polls=2))
     scans = scan.TRIAL.set(Tile(local=1, runs=1, length=100, polls=2))
     with trial(groups=3):
         yield

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from portbar.arrays.shape import Layout, Shape, cut, fixed_layout, layout_of
-from portbar.arrays.source import Job, Output, most_elements
+from portbar.arrays.shape import Shape, SizedShape, cut, fixed_layout, layout_of
+from portbar.arrays.source import Output, ReductionJob, most_elements
 from portbar.primitives.reduction.code import extensions_for
 from portbar.primitives.reduction.loops import Reduction
 from portbar.primitives.reduction.operators import OPERATORS, Operator
@@ -28,7 +28,9 @@ def output(dtype: object, op: object, place: int, mapped: str | None = None) -> 
     return Output(f"out{place}", reduction.type_called("portbar_value"), reduction.operator, mapped)
 
 
-def job(form: str, *, shuffles: bool = False, fixed: bool = False, ordered: bool = False, atomic: bool = False) -> Job:
+def job(
+    form: str, *, shuffles: bool = False, fixed: bool = False, ordered: bool = False, atomic: bool = False
+) -> ReductionJob:
     kind = type_of(np.float32, "x")
     outputs = (output(np.float32, "+", 0), output(np.int64, "max", 1, "i"), output(np.float32, "argmin", 2))
     if ordered:
@@ -36,12 +38,14 @@ def job(form: str, *, shuffles: bool = False, fixed: bool = False, ordered: bool
     if atomic:
         outputs = (output(np.float32, "+", 0), output(np.uint32, "^", 1, "(uint)x"))
     layout = (
-        Layout(Shape(256, 16, 1, 1, 8, strided=False), 1) if ordered else layout_of(SHAPE, 4, most=most_elements(kind))
+        SizedShape(Shape(256, 16, 1, 1, 8, strided=False), 1)
+        if ordered
+        else layout_of(SHAPE, 4, most=most_elements(kind))
     )
     if fixed:
         layout = fixed_layout(SHAPE, 4)
     kinds = [kind, *(out.kind for out in outputs)]
-    return Job(
+    return ReductionJob(
         (("x", kind),),
         outputs,
         layout,
@@ -188,7 +192,7 @@ def test_every_operator_renders_for_vectors_and_for_single_values(symbol: str) -
         kind = type_of(dtype, "x")
         shape = Shape(local, 64 if local == 1 else 16, 4, 4 if local == 1 else 1, 8)
         layout = layout_of(shape, kind.size, most=most_elements(kind))
-        made = Job((("x", kind),), (out,), layout, team=local)
+        made = ReductionJob((("x", kind),), (out,), layout, team=local)
         text = made.text(strategy_for(TARGETS[0]))
         assert text.count("kernel ") == 1
         assert ("portbar_lanes_0" in text) == (local == 1 and symbol in {"+", "*", "min", "max", "&", "|", "^"})

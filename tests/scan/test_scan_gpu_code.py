@@ -11,7 +11,7 @@ import pytest
 import portbar
 from portbar.arrays.request import outputs_of
 from portbar.arrays.scan_source import TILES, ScanJob, quad_of, warps_tile
-from portbar.arrays.shape import Layout, Shape
+from portbar.arrays.shape import Shape, SizedShape
 from portbar.arrays.statement import Statement
 from portbar.primitives.headers import resolve_includes
 from portbar.primitives.reduction.types import type_of
@@ -27,7 +27,7 @@ def job_of(dtype, cut, mapped=None, **more):
     kind = type_of(dtype, "x_type")
     wanted = outputs_of(("x",), np.dtype(dtype), "+", mapped, None, None, None, neighbours=True)
     shape = Shape(local=cut.local, load_bytes=cut.load_bytes, loads=1, sets=1, per_unit=1)
-    return ScanJob((("x", kind),), wanted, Layout(shape, 1), cut=cut, **more)
+    return ScanJob((("x", kind),), wanted, SizedShape(shape, 1), cut=cut, **more)
 
 
 def compiles(target, text, tmp_path):

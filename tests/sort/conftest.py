@@ -9,7 +9,7 @@ import pytest
 
 import portbar
 from portbar.arrays.sort import TRIAL
-from portbar.arrays.sort_source import Shape
+from portbar.arrays.sort_source import TileShape
 from portbar.device import quirks
 from portbar.device.facts import facts
 from tests.reduce.support import put
@@ -24,9 +24,9 @@ def form(request: pytest.FixtureRequest, device: cl.Device, queue: cl.CommandQue
     """Sort by one form of the kernels; skip where portbar refuses the device."""
     shapes = {
         "own": None,
-        "items": Shape("items", local=1, items=100, polls=2),
-        "groups": Shape("groups", local=min(16, device.max_work_group_size), items=5, polls=2),
-        "small": Shape("items", local=1, items=100, polls=2, small=1 << 20),
+        "items": TileShape("items", local=1, items=100, polls=2),
+        "groups": TileShape("groups", local=min(16, device.max_work_group_size), items=5, polls=2),
+        "small": TileShape("items", local=1, items=100, polls=2, small=1 << 20),
     }
     if request.param == "groups" and portbar.describe(device).loop_limit is not None:
         pytest.skip("the device ends loops early, so that portbar sorts by single work-items there")

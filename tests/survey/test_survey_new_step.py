@@ -20,7 +20,7 @@ from portbar.survey.report.compare import compare
 from portbar.survey.report.tables import tables
 from portbar.survey.run import Job, Survey
 from portbar.survey.steps import STEPS, in_turn
-from portbar.survey.steps.step import Step, Turn, as_used
+from portbar.survey.steps.step import Schedule, Step, as_used
 from portbar.survey.tables import Table, cells, name_cell
 from tests.checkout import python_path
 from tests.report_support import device as surveyed
@@ -36,8 +36,8 @@ class Filling(Step):
     name: ClassVar[str] = "x_filling"
     title: ClassVar[str] = "filling"
     doing: ClassVar[str] = "filling buffers"
-    full: ClassVar[Turn] = Turn(9, 1.0, 5.0)
-    quick: ClassVar[Turn] = Turn(0, 1.0, 5.0)
+    full: ClassVar[Schedule] = Schedule(9, 1.0, 5.0)
+    quick: ClassVar[Schedule] = Schedule(0, 1.0, 5.0)
     legend: ClassVar[str] = "Filling is of one buffer."
     summary_name: ClassVar[str] = "filling"
 

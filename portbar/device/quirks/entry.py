@@ -18,7 +18,7 @@ Shows: TypeAlias = "Callable[[ChildResult, str], bool]"
 
 
 @dataclass(frozen=True)
-class Kernel:
+class QuirkKernel:
     """One kernel of plain OpenCL C and its launch."""
 
     source: str
@@ -61,7 +61,7 @@ class Quirk:
     #: of a compiler that needs none.
     platform: str = ""
     #: Run one after the other; the last one's buffer is returned, the others' are reported.
-    kernels: tuple[Kernel, ...] = ()
+    kernels: tuple[QuirkKernel, ...] = ()
     #: Instead of kernels: a function of portbar's checkout, for faults that involve the host.
     task: str = ""
     #: Whether the program's result shows the fault, so the entry must stay.
@@ -109,7 +109,7 @@ FAILS: Final = ends("error", matching=True)
 UNDERSTATES: Final = returns(lambda found: found["right"] and found["said"] < found["size"])
 
 #: An error in line 70 of a file, which is the second line of the text; a compiler that ignores #line says that.
-LINE_70: Final = Kernel('#line 70 "mine.cl"\nkernel void wrong(global uint *out) { out[0] = nowhere; }\n')
+LINE_70: Final = QuirkKernel('#line 70 "mine.cl"\nkernel void wrong(global uint *out) { out[0] = nowhere; }\n')
 LINE_UNKNOWN: Shows = lambda result, _symptom: FAILS(result, r"(input\.cl|<kernel>):2:")  # noqa: E731
 
 #: Builds and runs kernels in a child process.

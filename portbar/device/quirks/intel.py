@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from portbar.device.quirks import effects
-from portbar.device.quirks.entry import ABORTS, FAILS, Kernel, Quirk, ends, returns
+from portbar.device.quirks.entry import ABORTS, FAILS, Quirk, QuirkKernel, ends, returns
 
 if TYPE_CHECKING:  # every program asks the table, and few run its programs
     from portbar.device.child import ChildResult
@@ -127,8 +127,8 @@ ENTRIES = (
             "unless files other than portbar's headers contain them"
         ),
         kernels=(
-            Kernel(_MEETS.replace("HOW", "always_inline"), words=16),
-            Kernel(_MEETS.replace("HOW", "noinline"), words=16),
+            QuirkKernel(_MEETS.replace("HOW", "always_inline"), words=16),
+            QuirkKernel(_MEETS.replace("HOW", "noinline"), words=16),
         ),
         controls=1,
         shows=returns(lambda out: out[1] == 0 and out[4] == 7),
@@ -157,7 +157,7 @@ ENTRIES = (
             "portbar implements operations of 8 and 16 bits with OpenCL 1.2's atomic_cmpxchg between two mem_fence; clang's "
             "own __opencl_atomic_ functions do not help, because this runtime executes them once for several work-items"
         ),
-        kernels=(Kernel(_SMALL, words=1, arguments=(12, 15), local_bytes=16, options=("-cl-std=CL3.0",)),),
+        kernels=(QuirkKernel(_SMALL, words=1, arguments=(12, 15), local_bytes=16, options=("-cl-std=CL3.0",)),),
         shows=returns(lambda out: out == [2]),
     ),
     _quirk(
@@ -238,7 +238,7 @@ ENTRIES = (
             "use vectors of four; portbar.reduce adds up whole loads of such vectors, which is also faster; isolate_build=True "
             "of portbar.Program ends the compiler after a limit of time"
         ),
-        kernels=(Kernel(_THREES.replace("char3", "char4")), Kernel(_THREES)),
+        kernels=(QuirkKernel(_THREES.replace("char3", "char4")), QuirkKernel(_THREES)),
         controls=1,
         shows=ends("timeout"),
         limit=15,
@@ -255,7 +255,7 @@ ENTRIES = (
             "declare that variable volatile or build with -cl-opt-disable; portbar's reductions use no tree of barriers on "
             "CPUs; isolate_build=True of portbar.Program turns the crash into an error"
         ),
-        kernels=(Kernel(_CARRIES.replace("KIND", "volatile")), Kernel(_CARRIES.replace("KIND", "const"))),
+        kernels=(QuirkKernel(_CARRIES.replace("KIND", "volatile")), QuirkKernel(_CARRIES.replace("KIND", "const"))),
         controls=1,
         shows=ABORTS,
     ),

@@ -8,7 +8,7 @@ from functools import partial
 
 from portbar.device.facts import DeviceFacts, host_architecture
 from portbar.device.quirks import effects
-from portbar.device.quirks.entry import ABORTS, CRASHES, LINE_70, LINE_UNKNOWN, UNDERSTATES, Kernel, Quirk, returns
+from portbar.device.quirks.entry import ABORTS, CRASHES, LINE_70, LINE_UNKNOWN, UNDERSTATES, Quirk, QuirkKernel, returns
 
 
 def _llvmpipe(facts: DeviceFacts) -> int | None:
@@ -180,7 +180,7 @@ ENTRIES = (
         fault="the process ends while it compiles inline assembly, even an empty one",
         seen="Mesa 22.3.6 (Debian 12) and 26.2.6 (Debian sid), rusticl on llvmpipe, 2026-11",
         workaround="use no inline assembly; portbar does not try it there either",
-        kernels=(Kernel(_ASSEMBLY, words=1),),
+        kernels=(QuirkKernel(_ASSEMBLY, words=1),),
         shows=CRASHES,
     ),
     _quirk(
@@ -203,7 +203,7 @@ ENTRIES = (
             "declare such functions __attribute__((always_inline)); portbar.Program does so for its own and yours, unless "
             "files other than portbar's headers contain them"
         ),
-        kernels=(Kernel(_SHARED, words=2),),
+        kernels=(QuirkKernel(_SHARED, words=2),),
         shows=CRASHES,
     ),
     _quirk(
@@ -212,7 +212,7 @@ ENTRIES = (
         fault="loops end silently after 65535 iterations in the whole kernel, so a spinning barrier lets work-groups pass",
         seen="Mesa 22.3.6 (rusticl on llvmpipe), 2026-11",
         workaround="use Mesa 25.0 or newer, or another runtime",
-        kernels=(Kernel(_COUNTS, words=1, arguments=(70_000,)),),
+        kernels=(QuirkKernel(_COUNTS, words=1, arguments=(70_000,)),),
         shows=returns(lambda out: out == [65_535]),
     ),
     _quirk(
@@ -228,7 +228,7 @@ ENTRIES = (
             "return at the begin of a kernel where get_local_id() of a dimension is not below get_local_size(); portbar does "
             "so in PORTBAR_ENTER and PORTBAR_REDUCTION_SCRATCH. Or use local sizes that are multiples of 8"
         ),
-        kernels=(Kernel(_SHELVES, words=1, local_bytes=64, arguments=(2, 100_000)),),
+        kernels=(QuirkKernel(_SHELVES, words=1, local_bytes=64, arguments=(2, 100_000)),),
         shows=returns(lambda out: out == [1]),
     ),
     _quirk(
@@ -246,7 +246,7 @@ ENTRIES = (
         fault='the process ends at a build option with a macro that has a space in quotes, such as `-DSEVEN="3u + 4u"`',
         seen="Mesa 22.3.6 (Debian 12), rusticl on llvmpipe, 2026-11",
         workaround="write such macros into the source",
-        kernels=(Kernel(_SEVEN, words=1, options=('-DSEVEN="3u + 4u"',)),),
+        kernels=(QuirkKernel(_SEVEN, words=1, options=('-DSEVEN="3u + 4u"',)),),
         shows=CRASHES,
     ),
     _quirk(
@@ -282,7 +282,7 @@ ENTRIES = (
             "pass them first), and refuses the locks of reduction loops. Keep mem_fence and ordered atomics out of divergent "
             "control flow in groups of more than 8 work-items"
         ),
-        kernels=(Kernel(_EXCHANGES, words=65, global_size=64, local_size=16),),
+        kernels=(QuirkKernel(_EXCHANGES, words=65, global_size=64, local_size=16),),
         shows=returns(lambda out: sorted(out[1:]) != list(range(1, 65))),
     ),
     _quirk(
@@ -294,8 +294,8 @@ ENTRIES = (
         seen="Mesa 22.3.6 (rusticl on llvmpipe), Debian 12, an inline function with the flags as its argument, 2026-11",
         workaround="write the flags of a fence as literals; portbar does",
         kernels=(
-            Kernel(_FENCE.replace("FLAGS", "CLK_LOCAL_MEM_FENCE"), words=1, options=("-cl-std=CL3.0",)),
-            Kernel(_FENCE.replace("FLAGS", "flags"), words=1, options=("-cl-std=CL3.0",)),
+            QuirkKernel(_FENCE.replace("FLAGS", "CLK_LOCAL_MEM_FENCE"), words=1, options=("-cl-std=CL3.0",)),
+            QuirkKernel(_FENCE.replace("FLAGS", "flags"), words=1, options=("-cl-std=CL3.0",)),
         ),
         controls=1,
         shows=ABORTS,
@@ -308,7 +308,7 @@ ENTRIES = (
         ),
         seen="Mesa 22.3.6 (rusticl on llvmpipe), `i < n ? values[i] : 77`, right with uchar, short and int, 2026-11",
         workaround="write such a choice as an `if`, as portbar's reductions do, or hold the values as int",
-        kernels=(Kernel(_CHOSEN, words=16, global_size=8, local_size=8, arguments=(4,)),),
+        kernels=(QuirkKernel(_CHOSEN, words=16, global_size=8, local_size=8, arguments=(4,)),),
         shows=returns(lambda out: out[:8] == [0] * 8),
     ),
     _quirk(
@@ -318,8 +318,8 @@ ENTRIES = (
         seen="Mesa 22.3.6 (rusticl on llvmpipe), pairs summed in two loops, right with short and with the char second, 2026-11",
         workaround="put a wider member first; portbar refuses a reduction loop whose first field of several has 8 bits",
         kernels=(
-            Kernel(_PAIRS.replace("FIRST", "short"), words=1, arguments=(3,)),
-            Kernel(_PAIRS.replace("FIRST", "char"), words=1, arguments=(3,)),
+            QuirkKernel(_PAIRS.replace("FIRST", "short"), words=1, arguments=(3,)),
+            QuirkKernel(_PAIRS.replace("FIRST", "char"), words=1, arguments=(3,)),
         ),
         controls=1,
         shows=returns(lambda out: out[0] == 0),

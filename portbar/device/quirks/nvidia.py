@@ -6,7 +6,7 @@ from functools import partial
 from itertools import pairwise
 
 from portbar.device.quirks import effects
-from portbar.device.quirks.entry import FAILS, LINE_70, LINE_UNKNOWN, UNDERSTATES, Kernel, Quirk, ends, returns
+from portbar.device.quirks.entry import FAILS, LINE_70, LINE_UNKNOWN, UNDERSTATES, Quirk, QuirkKernel, ends, returns
 
 _STARTS = """
 kernel void starts(global uint *out)
@@ -68,7 +68,7 @@ ENTRIES = (
         fault="a kernel without arguments does not compile with -cl-kernel-arg-info: the driver generates invalid assembly",
         seen="driver 580.159.04, H200, `kernel void k(void) { }`, 2026-11",
         workaround="portbar compiles it without the option; launches then check only the number of arguments",
-        kernels=(Kernel("kernel void nothing(void) { }", options=("-cl-kernel-arg-info",)),),
+        kernels=(QuirkKernel("kernel void nothing(void) { }", options=("-cl-kernel-arg-info",)),),
         shows=FAILS,
     ),
     _quirk(
@@ -96,7 +96,7 @@ ENTRIES = (
         fault="not a fault, but a property that others do not promise: concurrent work-groups start nanoseconds apart",
         seen="driver 580.159.04, H200, 4,224 work-groups within 20 microseconds, 2026-11",
         workaround="portbar waits 10 microseconds for the next work-group instead of 2 milliseconds",
-        kernels=(Kernel(_STARTS, words=128, global_size=128, local_size=1),) * 2,
+        kernels=(QuirkKernel(_STARTS, words=128, global_size=128, local_size=1),) * 2,
         controls=1,
         shows=returns(_starts_together),
     ),
@@ -118,8 +118,8 @@ ENTRIES = (
         seen="driver 580.159.04, H200, 2026-11",
         workaround="put the value in a variable; portbar's headers do",
         kernels=(
-            Kernel(_CONDITION.replace("GIVEN", "either"), words=3),
-            Kernel(_CONDITION.replace("GIVEN", "(uint)(a || b)"), words=3),
+            QuirkKernel(_CONDITION.replace("GIVEN", "either"), words=3),
+            QuirkKernel(_CONDITION.replace("GIVEN", "(uint)(a || b)"), words=3),
         ),
         controls=1,
         shows=FAILS,
@@ -134,7 +134,7 @@ ENTRIES = (
             "use enable_if with a comparison of the argument with itself, in functions that take no values beside it: where "
             "one has a && or ||, no such condition is evaluated; portbar/atomics.h does so"
         ),
-        kernels=(Kernel(_CONSTANT, words=3),),
+        kernels=(QuirkKernel(_CONSTANT, words=3),),
         shows=FAILS,
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from portbar.device.quirks import effects
-from portbar.device.quirks.entry import ABORTS, CRASHES, LINE_70, LINE_UNKNOWN, Kernel, Quirk, ends, returns
+from portbar.device.quirks.entry import ABORTS, CRASHES, LINE_70, LINE_UNKNOWN, Quirk, QuirkKernel, ends, returns
 
 _STRUCTURES = """
 typedef struct { short a[10]; } ten;
@@ -67,8 +67,8 @@ ENTRIES = (
         seen="Oclgrind 21.10, Debian 12, `Undefined external function: llvm.experimental.noalias.scope.decl`, 2026-11",
         workaround="portbar declares such functions noinline; declare yours __attribute__((noinline))",
         kernels=(
-            Kernel(_STRUCTURES.replace("HOW", "__attribute__((noinline))")),
-            Kernel(_STRUCTURES.replace("HOW", "static inline __attribute__((always_inline))")),
+            QuirkKernel(_STRUCTURES.replace("HOW", "__attribute__((noinline))")),
+            QuirkKernel(_STRUCTURES.replace("HOW", "static inline __attribute__((always_inline))")),
         ),
         controls=1,
         shows=ABORTS,
@@ -115,7 +115,7 @@ ENTRIES = (
         fault="`as_uchar4(a && b) & (uchar4)1` is 255 where both are true: the mask is dropped",
         seen="Oclgrind 21.10, Debian 12, 2026-11",
         workaround="combine logical values one by one, or use select(); portbar.reduce and portbar.scan use no vectors here",
-        kernels=(Kernel(_TRUTH, words=8),),
+        kernels=(QuirkKernel(_TRUTH, words=8),),
         shows=returns(lambda out: out[0] == 0xFFFFFFFF),
     ),
     _quirk(
@@ -124,7 +124,7 @@ ENTRIES = (
         seen="Oclgrind 21.10, Debian 12, in about one of 1,000 stores, 2026-11",
         workaround="set OCLGRIND_NUM_THREADS=1, or keep plain stores out of words of which atomic operations take a part",
         # It ends with the first lost store: on a busy machine threads may run in turns, with few of them.
-        kernels=(Kernel(_TAKEN, words=5, global_size=8, arguments=(1_000_000,)),),
+        kernels=(QuirkKernel(_TAKEN, words=5, global_size=8, arguments=(1_000_000,)),),
         shows=returns(lambda out: out[0] > 0),
         environment={"OCLGRIND_NUM_THREADS": "4"},
     ),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from portbar.device.facts import DeviceFacts
 from portbar.device.quirks import effects
-from portbar.device.quirks.entry import ABORTS, CRASHES, FAILS, Kernel, Quirk, ends, returns
+from portbar.device.quirks.entry import ABORTS, CRASHES, FAILS, Quirk, QuirkKernel, ends, returns
 
 if TYPE_CHECKING:  # every program asks the table, and few run its programs
     from portbar.device.child import ChildResult
@@ -351,7 +351,7 @@ ENTRIES = (
             "install them, on Debian and Ubuntu with `apt-get install gcc libc6-dev`, and let `portbar doctor` check the "
             "device again; without `ld`, portbar compiles for it only after such a check found that it works"
         ),
-        kernels=(Kernel("kernel void k(global uint *out) { out[0] = 1u; }", words=1),),
+        kernels=(QuirkKernel("kernel void k(global uint *out) { out[0] = 1u; }", words=1),),
         shows=ABORTS,
         environment={"PATH": os.devnull},
     ),
@@ -373,8 +373,8 @@ ENTRIES = (
         seen="PoCL 5.0 (16 cores) and 6.0 (Debian 13), 2026-11",
         workaround="set `POCL_WORK_GROUP_METHOD=cbs` before Python starts, or move the barrier out of the if",
         kernels=(
-            Kernel(_UNDER_IF, words=64, global_size=64, local_size=64, arguments=(4,)),
-            Kernel(_LOPSIDED, words=64, global_size=64, local_size=64, arguments=(64,)),
+            QuirkKernel(_UNDER_IF, words=64, global_size=64, local_size=64, arguments=(4,)),
+            QuirkKernel(_LOPSIDED, words=64, global_size=64, local_size=64, arguments=(64,)),
         ),
         shows=CRASHES,
         limit=60,
@@ -441,7 +441,7 @@ ENTRIES = (
         seen="PoCL 5.0 (Debian, 16 cores), `s[get_local_id(0)] = 5; barrier(...); out[...] = get_local_id(0);`, 2026-11",
         workaround="use portbar_global_id(), keep the id in a volatile private word, or leave POCL_WORK_GROUP_METHOD unset",
         platform="PoCL 5",
-        kernels=(Kernel(_IDS_AGAIN, words=16, global_size=16, local_size=8, local_bytes=32),),
+        kernels=(QuirkKernel(_IDS_AGAIN, words=16, global_size=16, local_size=8, local_bytes=32),),
         shows=returns(lambda out: out != 2 * list(range(1, 9))),
     ),
     _quirk(
@@ -451,7 +451,7 @@ ENTRIES = (
         seen="PoCL 6.0 (Debian 13), `s[l] = a[g]; barrier(...); for (i = 0; i < 3; ++i) a[i * n + g] = s[l] + i;`, 2026-11",
         workaround="make the number of iterations an argument of the kernel, or leave POCL_WORK_GROUP_METHOD unset",
         platform="PoCL 6",
-        kernels=(Kernel(_COPIES, words=48, global_size=16, local_size=8, local_bytes=32),),
+        kernels=(QuirkKernel(_COPIES, words=48, global_size=16, local_size=8, local_bytes=32),),
         shows=returns(lambda out: out == [0] * 48),
     ),
     _quirk(
@@ -464,7 +464,7 @@ ENTRIES = (
         ),
         seen="PoCL 5.0 (Ubuntu 24.04) and 6.0 (Debian 13), `for (i = 1; i < 3; ++i) atomic_add(a + i, 1);`, 2026-11",
         workaround="make the number of iterations depend on an argument of the kernel, or write the statements out",
-        kernels=(Kernel(_TWICE, words=8, global_size=4, local_size=2),),
+        kernels=(QuirkKernel(_TWICE, words=8, global_size=4, local_size=2),),
         shows=ABORTS,
         limit=60,
     ),
@@ -480,7 +480,7 @@ ENTRIES = (
             "algorithm xf on PoCL 5, and debug builds of split_barrier.h record faults without printing them"
         ),
         platform="PoCL 5",
-        kernels=(Kernel(_TWO_LOOPS, words=512, global_size=16, local_size=16, arguments=(8,), local_bytes=64),),
+        kernels=(QuirkKernel(_TWO_LOOPS, words=512, global_size=16, local_size=16, arguments=(8,), local_bytes=64),),
         shows=ABORTS,
         limit=60,
     ),
@@ -504,8 +504,8 @@ ENTRIES = (
             "barrier(CLK_LOCAL_MEM_FENCE), and after a barrier jump to the kernel's last one instead of returning"
         ),
         kernels=(
-            Kernel(_ENDS, words=128, global_size=128, local_size=64, arguments=(200,)),
-            Kernel(_BREAKS, words=128, global_size=128, local_size=64, arguments=(200,)),
+            QuirkKernel(_ENDS, words=128, global_size=128, local_size=64, arguments=(200,)),
+            QuirkKernel(_BREAKS, words=128, global_size=128, local_size=64, arguments=(200,)),
         ),
         shows=_taken_by_all,
         limit=5,
@@ -541,7 +541,7 @@ ENTRIES = (
             "`for (i = id % 8; i < 100; i += 8) for (k = 0; k < 10; ++k) a[k] += i;`, 2026-11"
         ),
         workaround="make the outer bound an argument of the kernel, or its counter volatile",
-        kernels=(Kernel(_UNEVEN, words=32, global_size=32, local_size=32, local_bytes=32 * 80),),
+        kernels=(QuirkKernel(_UNEVEN, words=32, global_size=32, local_size=32, local_bytes=32 * 80),),
         shows=returns(lambda out: out != [96, 97, 98, 99, 92, 93, 94, 95] * 4),
     ),
     _quirk(
@@ -558,7 +558,7 @@ ENTRIES = (
             "portbar_global_size() and those of teams are such strides already"
         ),
         platform="PoCL 3",
-        kernels=(Kernel(_STRIDES, words=16, global_size=8, local_size=8, arguments=(1,)),),
+        kernels=(QuirkKernel(_STRIDES, words=16, global_size=8, local_size=8, arguments=(1,)),),
         shows=_is_not([1] + [2] * 8 + [0] * 7),
         limit=5,
     ),
@@ -571,7 +571,7 @@ ENTRIES = (
         ),
         seen="PoCL 7.1 (Debian sid, LLVM 21) on a processor with AVX-512, all methods, 2026-11",
         workaround="make the factor an argument of the kernel, combine with `^` instead, or use a PoCL built with another LLVM",
-        kernels=(Kernel(_WRAPS, words=64, arguments=(0,)),),
+        kernels=(QuirkKernel(_WRAPS, words=64, arguments=(0,)),),
         shows=_is_not([(5 * i + 3) % 32 + 1 for i in range(32)] + list(range(1, 33))),
     ),
     _quirk(
@@ -583,7 +583,7 @@ ENTRIES = (
         ),
         seen="PoCL 6.0 (Debian 13) and 7.1 (Debian sid), all methods, 2026-11",
         workaround="write the dimensions as constants: get_num_groups(0), get_num_groups(1)",
-        kernels=(Kernel(_DIMENSIONS, words=3, global_size=4, local_size=2),),
+        kernels=(QuirkKernel(_DIMENSIONS, words=3, global_size=4, local_size=2),),
         shows=_is_not([2, 1, 1]),
     ),
     _quirk(
@@ -597,7 +597,9 @@ ENTRIES = (
             'kernels, as in `__asm__ volatile("" : : "r"(&kept));`, or use a PoCL built with LLVM 15 or later'
         ),
         platform="PoCL 3.0",
-        kernels=(Kernel(_STRUCTURES_KEPT, words=8, global_size=8, local_size=8, arguments=(1,), local_bytes=8 * 24),),
+        kernels=(
+            QuirkKernel(_STRUCTURES_KEPT, words=8, global_size=8, local_size=8, arguments=(1,), local_bytes=8 * 24),
+        ),
         shows=returns(lambda out: out == [8] * 8),
     ),
     _quirk(
@@ -608,7 +610,7 @@ ENTRIES = (
         seen="PoCL 3.0-rc2 (LLVM 14, `znver3`) on a Zen 4, `vload16` of uints, 2026-11",
         workaround="portbar loads 32 bytes at once there; use such vectors, or a PoCL built with LLVM 15 or later",
         platform="PoCL 3.0",
-        kernels=(Kernel(_WIDE_VECTORS, words=32),),
+        kernels=(QuirkKernel(_WIDE_VECTORS, words=32),),
         shows=returns(lambda out: out[:24] == [*range(1, 17), *range(1, 9)] and out[24:] != [*range(9, 17)]),
     ),
     _quirk(
@@ -641,7 +643,7 @@ ENTRIES = (
         fault='a build log lacks the compiler\'s notes, and locations follow the word "error"',
         seen="PoCL 3.1, 5.0, 6.0 and 7.1, a function called with too few arguments, 2026-11",
         workaround="look for the declaration yourself: the error names neither it nor its place",
-        kernels=(Kernel(_TOO_FEW),),
+        kernels=(QuirkKernel(_TOO_FEW),),
         shows=lambda result, _symptom: (
             FAILS(result, r"error: \S+:\d+:\d+: too few arguments") and "declared here" not in result.message
         ),
@@ -665,7 +667,7 @@ ENTRIES = (
         fault="the process aborts while it vectorises a kernel with inline assembly for 16 work-items",
         seen="PoCL 5.0 and 6.0, on processors of Intel and AMD with AVX-512, `pause` by one work-item, 2026-11",
         workaround="use no inline assembly on such a device; portbar uses only instructions that its probe found to work",
-        kernels=(Kernel(_PAUSES, words=64, global_size=64, local_size=64),),
+        kernels=(QuirkKernel(_PAUSES, words=64, global_size=64, local_size=64),),
         shows=CRASHES,
     ),
     _quirk(
@@ -676,7 +678,7 @@ ENTRIES = (
         fault="the process aborts while it compiles inline assembly in a loop of another length per work-item",
         seen="PoCL 5.0 (Debian, 16 cores) and 6.0 (Debian 13), 2026-11",
         workaround="use no inline assembly on such a device; portbar uses only instructions that its probe found to work",
-        kernels=(Kernel(_PAUSES_IN_A_LOOP, words=64, global_size=64, local_size=64),),
+        kernels=(QuirkKernel(_PAUSES_IN_A_LOOP, words=64, global_size=64, local_size=64),),
         shows=CRASHES,
     ),
 )

@@ -10,7 +10,7 @@ from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.device_barrier.declared import DECLARED
 from portbar.primitives.fault import Fault
 from portbar.primitives.grid import BARRIERS, DISCOVERIES, BarrierAlgorithm
-from portbar.primitives.pieces import Area, Header, Local, Piece
+from portbar.primitives.pieces import Area, Header, LocalWords, Piece
 from portbar.primitives.strategy import Strategy
 from portbar.rendering.templates import fragment, has_def
 
@@ -314,12 +314,12 @@ HEADER: Final = Header(
     # Flags of `xf`, and counters of `tree`.
     areas=(Area("STAMPS", 2, each=1), Area("NODES", layout.LINE_WORDS, each=layout.TREE_FAN)),
     local=(
-        *(Local(name) for name in ("ID", "COUNT", "OK", "TARGET", "SPLIT", "DONE", "PLACE", "TESTS")),
-        *(Local(name) for name in ("LOOP_END", "TICKET", "KEPT")),
-        Local("CLAIMED", 2),
-        *(Local(name) for name in ("VOTE_PHASE", "VOTES")),
-        Local("VOTES_BEFORE", 2),
-        Local("VOTED"),
+        *(LocalWords(name) for name in ("ID", "COUNT", "OK", "TARGET", "SPLIT", "DONE", "PLACE", "TESTS")),
+        *(LocalWords(name) for name in ("LOOP_END", "TICKET", "KEPT")),
+        LocalWords("CLAIMED", 2),
+        *(LocalWords(name) for name in ("VOTE_PHASE", "VOTES")),
+        LocalWords("VOTES_BEFORE", 2),
+        LocalWords("VOTED"),
     ),
     is_grid=True,
     page="device_barrier.md",

@@ -9,7 +9,7 @@ from typing import Any, Final
 from portbar.device import quirks
 from portbar.errors import UnsupportedFeatureError
 from portbar.primitives.layout import FAULTS, LINE_WORDS
-from portbar.primitives.pieces import Area, Header, Local, Piece, Preparation
+from portbar.primitives.pieces import Area, Header, LocalWords, Piece, Preparation
 from portbar.primitives.reduction import code
 from portbar.primitives.reduction.declared import declared
 from portbar.primitives.reduction.forms import Form, form_of, short_forms
@@ -50,7 +50,7 @@ def scalars_of(strategy: Strategy) -> tuple[Scalar, ...]:
 
 
 @dataclass(frozen=True)
-class Place:
+class LoopWords:
     """Where a loop's words lie in the state of kernels without a grid: its lock and its counters among each launch's words,
     and the words of values that a work-group has before this loop's.
     """
@@ -60,13 +60,13 @@ class Place:
     before: int
 
 
-def places(loops: tuple[ReductionLoop, ...]) -> tuple[dict[str, Place], int, int]:
+def places(loops: tuple[ReductionLoop, ...]) -> tuple[dict[str, LoopWords], int, int]:
     """Place of each loop, words of each launch's own, and words of values for each work-group."""
-    found: dict[str, Place] = {}
+    found: dict[str, LoopWords] = {}
     counters = (1 + len(loops)) * LINE_WORDS
     values = 0
     for number, loop in enumerate(loops):
-        found[loop.name] = Place((1 + number) * LINE_WORDS, counters, values)
+        found[loop.name] = LoopWords((1 + number) * LINE_WORDS, counters, values)
         counters += loop.uses
         values += loop.uses * -(-loop.struct.size // 4) if loop.deterministic else 0
         values = -(-values // 4) * 4
@@ -341,7 +341,7 @@ def header(use: Use) -> Header:
         lambda strategy: context(strategy, use),
         ("atomics",),
         areas=areas(use),
-        local=(Local("LAST"),),
+        local=(LocalWords("LAST"),),
         preparation=_PREPARATION,
         is_local=True,
         needs_source="is rendered for the kernels that use it, because all its functions take 25,000 lines: name their files "

@@ -12,7 +12,7 @@ from portbar.primitives.reduction.loops import ReductionLoop
 from portbar.primitives.reduction.types import SCALARS
 from portbar.reading.conditions import defined_names
 from portbar.reading.doubt import doubtful_words, is_conditional
-from portbar.reading.found import Facts, Kernel
+from portbar.reading.found import Facts, ReadKernel
 from portbar.reading.options import words_of
 from portbar.reading.settings import read_settings
 from portbar.reading.words import hides_names, words
@@ -121,7 +121,7 @@ def use_of(
     )
 
 
-def _stated_size(kernels: Iterable[Kernel]) -> int | None:
+def _stated_size(kernels: Iterable[ReadKernel]) -> int | None:
     """The work-items of a work-group that `reqd_work_group_size` states, the same for each kernel with reductions, in a grid.
 
     Without a grid the last work-group may be smaller.

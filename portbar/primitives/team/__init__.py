@@ -10,7 +10,7 @@ from portbar.primitives import device_barrier
 from portbar.primitives.atomics import word_context
 from portbar.primitives.fault import Fault, Report
 from portbar.primitives.layout import LINE_WORDS
-from portbar.primitives.pieces import Area, Header, Local, Piece
+from portbar.primitives.pieces import Area, Header, LocalWords, Piece
 from portbar.primitives.reduction.header import scalars_of
 from portbar.primitives.reduction.operators import short_form_operators
 from portbar.primitives.strategy import Strategy
@@ -48,7 +48,7 @@ def _pieces(strategy: Strategy) -> list[Piece]:
 
 
 @dataclass(frozen=True)
-class _Form:
+class _Operator:
     """An operator on a type: `a` and `b` combined, and the neutral element, in OpenCL C."""
 
     kind: str
@@ -124,7 +124,7 @@ def _context(strategy: Strategy) -> dict[str, Any]:
             (
                 op.name,
                 [
-                    _Form(scalar.c, op.name, op.combine(scalar, "a", "b"), op.neutral(scalar))
+                    _Operator(scalar.c, op.name, op.combine(scalar, "a", "b"), op.neutral(scalar))
                     for scalar in scalars
                     if op.takes(scalar)
                 ],
@@ -148,12 +148,12 @@ HEADER: Final = Header(
     # turn its number and whether it leads; and for each split values of 64 bits, in two areas that take turns.
     areas=(Area("TEAMS", LINE_WORDS // 2 + 2 * 2 + SPLITS * 2 * 2, each=1),),
     local=(
-        Local("TEAM_SPLITS", zero_for="portbar_team_begin"),
-        Local("TEAM_VOTES", zero_for="portbar_team_begin"),
-        Local("TEAM_NUMBER"),
-        Local("TEAM_OTHERS"),
-        Local("TEAM", 5),
-        Local("TEAM_RESULT", 2),
+        LocalWords("TEAM_SPLITS", zero_for="portbar_team_begin"),
+        LocalWords("TEAM_VOTES", zero_for="portbar_team_begin"),
+        LocalWords("TEAM_NUMBER"),
+        LocalWords("TEAM_OTHERS"),
+        LocalWords("TEAM", 5),
+        LocalWords("TEAM_RESULT", 2),
     ),
     page="team.md",
     declared=DECLARED,

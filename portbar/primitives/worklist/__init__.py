@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from portbar.primitives import device_barrier, layout
 from portbar.primitives.fault import Fault
-from portbar.primitives.pieces import Header, Local, Piece
+from portbar.primitives.pieces import Header, LocalWords, Piece
 from portbar.primitives.strategy import Strategy
 from portbar.primitives.worklist.declared import DECLARED
 
@@ -94,9 +94,9 @@ HEADER: Final = Header(
     ("atomics", "device_barrier", "signal"),
     FAULTS,
     local=(
-        Local("WANTED", zero_for="portbar_work_group_wanted"),
-        Local("WRAPPED", zero_for="portbar_work_group_wanted"),
-        Local("FIRST"),
+        LocalWords("WANTED", zero_for="portbar_work_group_wanted"),
+        LocalWords("WRAPPED", zero_for="portbar_work_group_wanted"),
+        LocalWords("FIRST"),
     ),
     page="worklist.md",
     declared=DECLARED,

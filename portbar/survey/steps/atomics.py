@@ -7,7 +7,7 @@ from textwrap import shorten
 from typing import Final
 
 from portbar.records.reading import rows_of, value_of
-from portbar.survey.steps.step import Entry, Json, Row, Step, Turn
+from portbar.survey.steps.step import Entry, Json, Row, Schedule, Step
 from portbar.survey.tables import EMPTY, LONGEST, MOST_COLUMNS, Cell, Table, common, name_cell, terminal_table
 
 _MARKS: Final = {"instruction": "yes", "loop": "loop"}
@@ -21,8 +21,8 @@ class AtomicsStep(Step):
     name = "atomics"
     title = "atomics"
     doing = "trying atomic operations"
-    full = Turn(6, 3.0, 30.0)
-    quick = Turn(5, 1.5, 4.0)
+    full = Schedule(6, 3.0, 30.0)
+    quick = Schedule(5, 1.5, 4.0)
     typical_s = 6.0
     legend = (
         "Atomics: yes, the device's own operation; loop, of compare-exchanges; -, not offered; ?, no time was left."

@@ -13,7 +13,7 @@ from portbar.choices.strategy import ALTERNATIVES
 from portbar.records.reading import known_us_of, rows_of, us_of
 from portbar.survey.device import Device
 from portbar.survey.measuring.barrier_table import keep_table, unsteady
-from portbar.survey.steps.step import Entry, Json, Row, Step, Turn, as_used, grid_of
+from portbar.survey.steps.step import Entry, Json, Row, Schedule, Step, as_used, grid_of
 from portbar.survey.tables import EMPTY, Cell, Table, cells, digits, name_cell, terminal_table
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ class BarrierStep(Step):
     name = "barrier"
     title = "barrier times"
     doing = "measuring barriers between work-groups"
-    full = Turn(3, 8.0, 90.0)
-    quick = Turn(2, 4.0, 6.0)
+    full = Schedule(3, 8.0, 90.0)
+    quick = Schedule(2, 4.0, 6.0)
     typical_s = 12.0
     informative = True
     legend = "ratio: fastest barrier over relaunching an empty kernel."

@@ -13,7 +13,7 @@ from portbar.errors import UnsupportedFeatureError
 from portbar.records.reading import measured, missing, rows_of, value_of
 from portbar.survey.litmus.checking import check, store_verdicts
 from portbar.survey.litmus.results import is_lost, verdict_of
-from portbar.survey.steps.step import START_S, Entry, Json, Row, Running, Step, Turn
+from portbar.survey.steps.step import START_S, Entry, Json, Row, Running, Schedule, Step
 from portbar.survey.tables import Cell, Table, common, name_cell
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ class LitmusStep(Step):
     name = "litmus"
     title = "litmus tests"
     doing = "running litmus tests"
-    full = Turn(1, 4.0, 20.0)
-    quick = Turn(6, 1.0, 3.0)
+    full = Schedule(1, 4.0, 20.0)
+    quick = Schedule(6, 1.0, 3.0)
     typical_s = 20.0
     summary_name = "capabilities"
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.records.reading import mean_of, measured, missing, number_of, rows_of, samples_of, us_samples_of, value_of
-from portbar.survey.steps.step import Entry, Json, Row, Step, Turn
+from portbar.survey.steps.step import Entry, Json, Row, Schedule, Step
 from portbar.survey.tables import EMPTY, Cell, Table, cells, name_cell, terminal_table
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ class OccupancyStep(Step):
     name = "occupancy"
     title = "occupancy"
     doing = "measuring occupancy"
-    full = Turn(2, 4.0, 40.0)
-    quick = Turn(1, 3.0, 4.0)
+    full = Schedule(2, 4.0, 40.0)
+    quick = Schedule(1, 3.0, 4.0)
     typical_s = 5.0
     informative = True
     legend = (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from portbar.records.reading import rows_of, us_of
-from portbar.survey.steps.step import Entry, Json, Row, Step, Turn, as_used, grid_of
+from portbar.survey.steps.step import Entry, Json, Row, Schedule, Step, as_used, grid_of
 from portbar.survey.tables import (
     Table,
     cells,
@@ -25,8 +25,8 @@ class ReductionStep(Step):
     name = "reduction"
     title = "reductions"
     doing = "measuring reductions"
-    full = Turn(5, 3.0, 25.0)
-    quick = Turn(3, 1.5, 3.0)
+    full = Schedule(5, 3.0, 25.0)
+    quick = Schedule(3, 1.5, 3.0)
     typical_s = 4.0
 
     def values(self, row: Row) -> Iterable[tuple[str, str]]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from portbar.records.reading import known_us_of, rows_of, us_of
-from portbar.survey.steps.step import Entry, Json, Row, Step, Turn, as_used
+from portbar.survey.steps.step import Entry, Json, Row, Schedule, Step, as_used
 from portbar.survey.tables import Table, cells, common, name_cell, strategy_cell, terminal_table, timed_cells
 
 
@@ -16,8 +16,8 @@ class SplitBarrierStep(Step):
     name = "split_barrier"
     title = "split barriers"
     doing = "measuring split barriers"
-    full = Turn(4, 2.0, 15.0)
-    quick = Turn(4, 0.7, 2.0)
+    full = Schedule(4, 2.0, 15.0)
+    quick = Schedule(4, 0.7, 2.0)
     typical_s = 3.0
 
     def values(self, row: Row) -> Iterable[tuple[str, str]]:

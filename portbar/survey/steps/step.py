@@ -32,7 +32,7 @@ LIMIT_S: Final = (20.0, 8.0)
 
 
 @dataclass(frozen=True)
-class Turn:
+class Schedule:
     """When a step is run among the others, its part of the time that is left, and the most seconds that it takes."""
 
     at: int
@@ -64,8 +64,8 @@ class Step:
     #: Its name in a sentence, and the words while it runs.
     title: ClassVar[str]
     doing: ClassVar[str]
-    full: ClassVar[Turn]
-    quick: ClassVar[Turn]
+    full: ClassVar[Schedule]
+    quick: ClassVar[Schedule]
     #: Typical seconds on CPU runtimes, if the step gets that much; shown to the user.
     typical_s: ClassVar[float] = 1.0
     #: Whether it runs even if the time is spent, because the verdict on a device depends on it.
@@ -77,7 +77,7 @@ class Step:
     #: The task of the child process.
     task: ClassVar[str] = "portbar.survey.steps.step:measure"
 
-    def turn(self, *, quick: bool) -> Turn:
+    def turn(self, *, quick: bool) -> Schedule:
         """When it is run, and for how long."""
         return self.quick if quick else self.full
 
