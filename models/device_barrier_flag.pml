@@ -4,7 +4,7 @@
    Mirrors: cl_templates/device_barrier/flag.mako 4b7249a1bd50
    Mirrors: cl_templates/device_barrier/wait.mako a39d9c4285dc
    Mirrors: cl_templates/backend/barrier.mako 56397b84e653
-   Mirrors: cl_templates/grid/state.mako f8f8a9b73cad
+   Mirrors: cl_templates/grid/state.mako 5c7ddf490e46
    Run: GROUPS=3
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

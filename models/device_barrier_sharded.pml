@@ -5,7 +5,7 @@
    Mirrors: cl_templates/device_barrier/counters.mako cf698409651e
    Mirrors: cl_templates/device_barrier/split.mako ffbd4d8ebb95
    Mirrors: cl_templates/backend/barrier.mako 56397b84e653
-   Mirrors: cl_templates/grid/state.mako f8f8a9b73cad
+   Mirrors: cl_templates/grid/state.mako 5c7ddf490e46
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

@@ -5,7 +5,7 @@
    Mirrors: cl_templates/device_barrier/tree.mako 646a2b61aa5c
    Mirrors: cl_templates/device_barrier/wait.mako a39d9c4285dc
    Mirrors: cl_templates/backend/barrier.mako 56397b84e653
-   Mirrors: cl_templates/grid/state.mako f8f8a9b73cad
+   Mirrors: cl_templates/grid/state.mako 5c7ddf490e46
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=3 ROUNDS=5 RELEASE_FLAGS=2
    Run: GROUPS=4

@@ -5,7 +5,7 @@
 
    Mirrors: cl_templates/device_barrier/xf.mako a8c0b77b8124
    Mirrors: cl_templates/device_barrier/wait.mako a39d9c4285dc
-   Mirrors: cl_templates/grid/state.mako f8f8a9b73cad
+   Mirrors: cl_templates/grid/state.mako 5c7ddf490e46
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 ROUNDS=2 LIMITED=1 SKIPS LAUNCHES=1

@@ -4,7 +4,7 @@
    After Sorensen et al. (OOPSLA 2016), with one word in place of the mutex.
 
    Mirrors: cl_templates/discovery/packed.mako 513ee50fa26b
-   Mirrors: cl_templates/grid/state.mako f8f8a9b73cad
+   Mirrors: cl_templates/grid/state.mako 5c7ddf490e46
    Mirrors: cl_templates/grid/grid.mako 093d697b3bbe
    Run: GROUPS=3
    Run: GROUPS=3 COMPLETE=1

@@ -10,7 +10,7 @@
 
    Mirrors: cl_templates/grid/place.mako 0ae0c0359c92
    Mirrors: cl_templates/grid/grid.mako 093d697b3bbe
-   Mirrors: cl_templates/grid/state.mako f8f8a9b73cad
+   Mirrors: cl_templates/grid/state.mako 5c7ddf490e46
    Mirrors: cl_templates/device_barrier/sharded.mako ad974c63cb99
    Mirrors: cl_templates/device_barrier/replicated.mako b50352560162
    Run: FORM=1 GROUPS=3

@@ -10,7 +10,7 @@
    Mirrors: cl_templates/device_barrier/sharded.mako ad974c63cb99
    Mirrors: cl_templates/device_barrier/replicated.mako b50352560162
    Mirrors: cl_templates/backend/barrier.mako 56397b84e653
-   Mirrors: cl_templates/grid/state.mako f8f8a9b73cad
+   Mirrors: cl_templates/grid/state.mako 5c7ddf490e46
    Run: GROUPS=3 ROUNDS=4
    Run: GROUPS=3 NARROW
    Run: GROUPS=2 LIMITED=1 SKIPS

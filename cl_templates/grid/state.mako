@@ -135,8 +135,8 @@ ${prepare_lines}\
 </%def>
 <%def name="report_fault()">
 ${defines("portbar_report_fault")}
-/* Sets the abort flag; reports it once, unknown ones too; groups lost in discovery may see an old one. What was seen
-   and what was asked for are the status's. Caller: any work-item. */
+/* Sets the abort flag; reports it once, unknown ones too; groups lost in discovery may see an old one. `seen` and
+   `asked` are the status's. Caller: any work-item. */
 ${once} void
 portbar_report_fault(volatile global uint *state, uint epoch, uint status, uint seen, uint group, uint asked)
 {
