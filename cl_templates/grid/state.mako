@@ -137,8 +137,8 @@ ${prepare_lines}\
 ${defines("portbar_report_fault")}
 /* Sets the abort flag; reports it once, unknown ones too; groups lost in discovery may see an old one. `seen` and
    `asked` are the status's. Caller: any work-item. */
-${once} void
-portbar_report_fault(volatile global uint *state, uint epoch, uint status, uint seen, uint group, uint asked)
+${once} void portbar_report_fault(volatile global uint *state, uint epoch, uint status, uint seen, uint group,
+                                  uint asked)
 {
     volatile global uint *report = PORTBAR_REPORT(state, epoch);
     const bool already_set = portbar_word_compare_exchange(state + PORTBAR_STATE_ABORT, 0u, 1u) != 0u;

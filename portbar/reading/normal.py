@@ -4,7 +4,9 @@ PoCL copies all code after a barrier that some path avoids, and lets a work-grou
 It is right where each branch that a work-group takes as a whole has barriers on all its edges, so that nothing that work-items
 do apart shares a part with it. So here: a call with a barrier is a statement of its own between two barriers; a branch or a
 loop around one begins and ends with a barrier, and so does each of its arms and turns; a `switch` becomes branches; the
-work-group leaves a kernel by a jump to its end. No line moves.
+work-group leaves a kernel by a jump to its end. A loop that work-items may leave at different turns is under a condition on
+ids that all meet: without one, PoCL takes a variable for the same in all of them after the loop if each value that the loop
+gives it is. No line moves.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from itertools import pairwise
 from typing import Final, TypeGuard
 
 from portbar.reading import kinds
+from portbar.reading.alike import Alike
 from portbar.reading.edits import Inserted, UnformedError
 from portbar.reading.loops import LOOPS, Loop, parts
 from portbar.reading.lowering import Lowering
@@ -27,6 +30,8 @@ _SHARED_OUT: Final = "PORTBAR_FOR_DYNAMIC"
 _END: Final = "portbar_end"
 _RESULT: Final = "portbar_result"
 _LEFT: Final = "portbar_left"
+#: True in each work-item, which PoCL finds out after it has looked for what differs.
+_EACH: Final = "if (get_local_id(0) < get_local_size(0))"
 _JUMPS: Final = (kinds.RETURN, kinds.BREAK, kinds.CONTINUE, kinds.GOTO)
 #: The beginnings of statements of each kind that no macro of the author's writes.
 _HEADS: Final = {
@@ -106,6 +111,8 @@ class _Context:
     arms: tuple[_Arm, ...] = ()
     #: The outermost loop that work-items go through each on its own, and its flag and label.
     apart: _Apart | None = None
+    #: Whether they are under a condition on ids, made for a loop.
+    each: bool = False
 
 
 @dataclass
@@ -138,6 +145,10 @@ def normal_form(tree: Tree, *, barrier: str, work: str, wide: bool, macros: froz
     for function in filter(form.concerns, tree.whole):
         if not tree.unread_in(function):
             form.bring(function)
+    for function in tree.whole:
+        # They become parts of kernels that may have barriers.
+        if not form.concerns(function) and not tree.is_kernel(function) and not tree.unread_in(function):
+            form.part_loops(function)
     return form.text()
 
 
@@ -163,6 +174,7 @@ class _Form(Lowering):
         self._end_of_function = _Meeting(_END)
         self._jumps_made = 0
         self._around = _Context()
+        self._alike: Alike | None = None
 
     def _between(self, begin: int, end: int) -> bool:
         """Whether a barrier is between two places."""
@@ -178,6 +190,7 @@ class _Form(Lowering):
         begin, end = self._body
         if not self._is_block(block):
             raise self._of_macro(begin, "the body of a function from")
+        self._alike = Alike(self._tree, function, block)
         self._collectives = sorted(self._calls(block))
         self._labels = {}
         self._find_labels(block, ())
@@ -191,6 +204,32 @@ class _Form(Lowering):
             self._before.setdefault(begin + 1, []).insert(0, Inserted(f" {self._result} {_RESULT}; "))
             meeting += f" return {_RESULT};"
         self._begin(end - 1, meeting)
+
+    def part_loops(self, function: Node) -> None:
+        """Part the loops of a function without a barrier, which is called by work-items on their own."""
+        block = self._tree.body(function)
+        self._alike = Alike(self._tree, function, block)
+        self._part_loops(block)
+
+    def _part_loops(self, node: Node) -> None:
+        for kid in node.kids:
+            attributed = kid.kind == ATTRIBUTED and bool(kid.kids)
+            loop = kid.kids[-1] if attributed else kid
+            if loop.kind not in LOOPS or not self._parts_each(loop, self._extent(kid)[0], self._ends(loop)):
+                self._part_loops(kid)
+
+    def _parts_each(self, node: Node, begin: int, end: int) -> bool:
+        """Put a loop that work-items may leave at different turns under a condition on ids; whether it is one."""
+        at = self._extent(node)[0]
+        if self._alike is None or self._alike.goes(node):
+            return False
+        if not _HEADS[node.kind].match(self._bytes, at):
+            if self._tree.word_at(at).startswith("PORTBAR_"):
+                return False
+            raise self._of_macro(at, "a loop from")
+        self._begin(begin, f"{{ {_EACH}")
+        self._end(end, "}")
+        return True
 
     def _find_labels(self, node: Node, around: tuple[tuple[int, int], ...]) -> None:
         """Note the labels of `goto`, and the statements around each that have a barrier."""
@@ -453,7 +492,7 @@ class _Form(Lowering):
 
     def _loop(self, node: Node, begin: int, context: _Context) -> None:
         target, loop = self._target(node), self._parts(node)
-        inside = _Context((*context.targets, target), context.arms, context.apart)
+        inside = _Context((*context.targets, target), context.arms, context.apart, context.each)
         if not target.holds:
             self._loop_apart(node, loop.body, begin, context, inside)
             return
@@ -462,7 +501,7 @@ class _Form(Lowering):
             self._begin(begin, self._barrier)
             self._end(self._ends(node), self._apart_after)
             target.holds = False
-            self._loop_apart(node, loop.body, begin, context, inside)
+            self._loop_apart(node, loop.body, begin, context, inside, is_shared=True)
             return
         head, close, first, last = self._barrier, "", "", ""
         leaving = dict[int, str]()
@@ -539,11 +578,14 @@ class _Form(Lowering):
             self._replace(*self._extent(step), "")
         return head, close, first, last
 
-    def _loop_apart(self, node: Node, body: Node, begin: int, context: _Context, inside: _Context) -> None:
+    def _loop_apart(
+        self, node: Node, body: Node, begin: int, context: _Context, inside: _Context, *, is_shared: bool = False
+    ) -> None:
         """A loop without a barrier, through which work-items go each on its own."""
         end = self._ends(node)
         out = any(self._goes(jump, targets, begin, end) for jump, targets in self._jumps(node, context.targets))
         if context.apart is not None or not out:
+            inside.each = context.each or (not is_shared and self._parts_each(node, begin, end))
             self._statement(body, inside)
             return
         self._count += 1
@@ -551,6 +593,7 @@ class _Form(Lowering):
         after = self._end(end, "")
         flag = f"portbar_left_{apart.number}"
         self._begin(begin, f"{{ uint {flag} = 0u;")
+        inside.each = context.each or (not is_shared and self._parts_each(node, begin, end))
         self._statement(body, inside)
         leaves = " ".join(
             f"if ({flag} == {number}u) {{ {self._apart_after} {jump} }} {self._barrier}"
@@ -642,7 +685,8 @@ class _Form(Lowering):
     def _switch(self, node: Node, begin: int, context: _Context, *, is_whole: bool) -> None:
         block = node.kids[-1]
         if not is_whole:
-            self._statement(block, _Context((*context.targets, self._target(node)), context.arms, context.apart))
+            targets = (*context.targets, self._target(node))
+            self._statement(block, _Context(targets, context.arms, context.apart, context.each))
             self._cases_apart(block)
             return
         unreached, runs = self._runs(block)

@@ -433,6 +433,72 @@ kernel void k(PORTBAR_GRID_PARAM, volatile global uint *c, const uint n)
     assert c.get().tolist() == [5, 5 * (launch.num_groups - 1), 0]
 
 
+#: Loops that work-items leave at different turns, each with the `v` of work-item `i` after it; `x` is six ones, then zeros.
+LOOPS = {
+    "a bound by ids": ("for (uint k = n; k > lid; --k) v = 5u;", lambda i, n: 5 if i < n else 0),
+    "two conditions": ("for (uint k = n; k > 0u && lid == 0u; --k) v = 5u;", lambda i, n: 5 if n and i == 0 else 0),
+    "a search": ("uint k = lid; while (x[k] != 0u) { ++k; v = 5u; }", lambda i, _: 5 if i < 6 else 0),
+    "a break": (
+        "for (uint k = n; k > 0u; --k) { if (lid == 3u) break; v = 5u; }",
+        lambda i, n: 5 if n and i != 3 else 0,
+    ),
+    "a break or else": (
+        "for (uint k = n; k > 0u; --k) { if (lid) break; else v = n; }",
+        lambda i, n: n if i == 0 else 0,
+    ),
+    "a turn late": (
+        "uint w = 0u; for (uint k = 0u; k < n; ++k) { if (k == lid) break; v = w; w = 5u; }",
+        lambda i, n: 5 if min(i, n) > 1 else 0,
+    ),
+    "a loop in another": (
+        "for (uint k = 3u; k > 0u; --k) if (n == 5u) { if (lid) break; v = 5u; } else for (uint j = 0u; j < n;) x[9] = ++j;",
+        lambda i, n: 5 if n == 5 and i == 0 else 0,
+    ),
+    "a function": ("v = found(x, lid);", lambda i, _: 5 if i < 6 else 0),
+    "a macro": ("TURNS(x[lid] && k < n) v = 5u;", lambda i, n: 5 if i < 6 and n else 0),
+    "a loop over the grid": ("PORTBAR_FOR(i, &grid, n) v = 5u;", None),
+}
+
+
+@pytest.mark.parametrize("way", LOOPS)
+@pytest.mark.parametrize("turns", [0, 1, 5])
+def test_a_variable_keeps_each_work_item_s_value_after_a_loop_that_some_leave_before_others(
+    context: cl.Context, queue: cl.CommandQueue, way: str, turns: int
+) -> None:
+    """PoCL 3.0 and 3.1 took it for the same in all where each value that the loop gives it is; in plain OpenCL C, too."""
+    loop, expected = LOOPS[way]
+    text = f"""{HEAD}
+#define TURNS(c) for (uint k = 0u; c; ++k)
+static uint found(global const uint *x, uint k)
+{{
+    uint v = 0u;
+    while (x[k] != 0u) {{
+        ++k;
+        v = 5u;
+    }}
+    return v;
+}}
+
+kernel void k(PORTBAR_GRID_PARAM, global uint *x, global uint *out, const uint n)
+{{
+    PORTBAR_ENTER(grid);
+    const uint lid = (uint)get_local_id(0);
+    uint v = 0u;
+    {loop}
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[portbar_global_id(&grid)] = v;
+}}
+"""
+    kernel, out = support.kernel(context, text, "k"), zeros(queue, 8)
+    x = support.to_device(queue, np.array([1] * 6 + [0] * 10, dtype=np.uint32))
+    kernel(queue, None, (8,), x, out, np.uint32(turns), num_groups=1).wait()
+    found = out.get().tolist()
+    if expected is None:
+        assert sorted(found) == [0] * (8 - turns) + [5] * turns
+    else:
+        assert found == [expected(i, turns) for i in range(8)]
+
+
 def test_a_vote_on_ids_decides_between_sums_and_a_branch_of_ids(context: cl.Context, queue: cl.CommandQueue) -> None:
     """A random program made small: on an H100 one of its three votes came out as true."""
     text = f"""{HEAD}#include "portbar/reduction.h"

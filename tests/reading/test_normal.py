@@ -30,6 +30,7 @@ def body(text: str, before: str = "") -> str:
         f"{{ PORTBAR_ENTER(grid); PORTBAR_REDUCTION_SCRATCH(scratch); a[7] = 7u;\n{text}\na[8] = 8u; }}\n"
     )
     found = formed(source.replace("kernel", "void f(void);\nkernel", 1))
+    found = found.replace("if (get_local_id(0) < get_local_size(0))", "EACH")
     return " ".join(found.split("a[7] = 7u;")[1].split("a[8] = 8u;")[0].split())
 
 
@@ -42,7 +43,7 @@ def body(text: str, before: str = "") -> str:
         ("if (n) f(); else { a[0] = 1u; f(); }", "if (n) { f(); W; } else { a[0] = 1u; f(); }"),
         (
             "if (n) if (a[0]) a[1] = 1u; else a[1] = 2u; else while (a[2]) a[2] = a[3];",
-            "if (n) { if (a[0]) a[1] = 1u; else a[1] = 2u; W; } else while (a[2]) a[2] = a[3];",
+            "if (n) { if (a[0]) a[1] = 1u; else a[1] = 2u; W; } else { EACH while (a[2]) a[2] = a[3]; }",
         ),
         (
             "switch (n) { case 1u: if (a[0]) f(); break; case 2u: a[0] = 1u; break; default: f(); break; }",
@@ -71,6 +72,64 @@ def body(text: str, before: str = "") -> str:
 )
 def test_a_statement_has_this_form(text: str, expected: str) -> None:
     assert body(text) == expected
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for (uint k = 0u; k < n; ++k) f();",
+        "for (int k = 8; k >= 0; k -= 2) f();",
+        "uint k; for (k = 1u; k < 2u * n + (uint)get_local_size(0); k <<= 1) f();",
+        "const uint most = min(n, 5u); for (uint k = 0u; k != most; k++) f();",
+        "for (uint j = 0u; j < portbar_num_groups(&grid); ++j) for (uint k = j; k < n; ++k) f();",
+    ],
+)
+def test_a_loop_that_all_go_through_alike_stays(loop: str) -> None:
+    assert "EACH" not in body(loop)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for (uint k = 0u; k < a[0]; ++k) f();",
+        "for (uint k = (uint)get_local_id(0); k < n; ++k) f();",
+        "for (uint k = 0u; k < n; ++k) { if (a[k]) break; }",
+        "for (uint k = 0u; k < n; ++k) { if (a[k]) ++k; }",
+        "for (uint k = 0u; k < n; k += a[k]) f();",
+        "for (uint j = 0u, k = 1u; j < n; ++j) f();",
+        "uint v = 1u; if (a[0]) v = 2u; for (uint k = 0u; k < v; ++k) f();",
+        "uint v = 1u; uint *p = &v; *p = a[0]; for (uint k = 0u; k < v; ++k) f();",
+        "uint k; for (k = 0u; k < n; ++k) f(); k = a[0]; for (uint j = 0u; j < k; ++j) f();",
+        "uint v = 0u; while (v < n) v += 1u + a[v];",
+        "uint v = 0u; do v += a[v]; while (v < n);",
+        "PORTBAR_FOR(i, &grid, n) a[i] = 1u;",
+        "for (uint j = 0u; j < n; ++j) while (a[j]) f();",
+    ],
+)
+def test_a_loop_that_some_may_leave_before_others_is_under_a_condition_on_ids(loop: str) -> None:
+    assert body(loop).count("{ EACH") == 1
+
+
+def test_of_loops_in_loops_the_outermost_that_some_may_leave_is_under_the_condition() -> None:
+    inner = "while (a[n]) { for (uint k = 0u; k < a[1]; ++k) f(); }"
+    expected = "{ EACH while (a[n]) { for (uint k = 0u; k < a[1]; ++k) f(); } }"
+    assert body(f"for (uint j = 0u; j < n; ++j) {inner}") == f"for (uint j = 0u; j < n; ++j) {expected}"
+
+
+def test_loops_of_functions_without_a_barrier_are_under_the_condition_too() -> None:
+    function = "static uint g(global uint *a) { uint v = 0u; while (a[v]) ++v; return v; }\n"
+    found = formed(
+        f"{HEAD}{function}kernel void k(PORTBAR_GRID_PARAM, global uint *a)\n{{ PORTBAR_ENTER(grid); {MEET} }}\n"
+    )
+    assert "{ if (get_local_id(0) < get_local_size(0)) while (a[v]) ++v; }" in found
+
+
+def test_a_loop_from_a_macro_is_written_out_where_it_is_under_the_condition() -> None:
+    found = body(
+        "TO(a[0]) f(); EACH_ONE",
+        "#define TO(x) for (uint k = 0u; k < (x); ++k)\n#define EACH_ONE if (n) { TO(a[1]) f(); }\n",
+    )
+    assert found.count("{ EACH for (uint k = 0u;") == 2
 
 
 @pytest.mark.parametrize(

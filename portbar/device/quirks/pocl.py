@@ -146,6 +146,41 @@ kernel void ids_again(global uint *out, local uint *shelf)
 }
 """
 
+_LEFT_EARLY = """
+kernel void left_early(global uint *out, const uint n)
+{
+    const uint here = (uint)get_local_id(0);
+    uint v = 0u;
+    for (uint k = n; k > here; --k)
+        v = 5u;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[get_global_id(0)] = v;
+}
+"""
+
+_LEFT_BETWEEN = """
+kernel void left_between(global uint *out, const uint n)
+{
+    const uint here = (uint)get_local_id(0), me = (uint)get_global_id(0);
+    uint v = 0u;
+    for (uint k = 3u; k > 0u; --k) {
+        if (n == 5u) {
+            if (here)
+                break;
+            v = 5u;
+        } else {
+            uint j = 0u;
+            while (j < n) {
+                ++j;
+                atomic_add(out + 8, 2u);
+            }
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[me] = v;
+}
+"""
+
 _COPIES = """
 kernel void copies(global uint *cells, local uint *shelf)
 {
@@ -561,6 +596,40 @@ ENTRIES = (
         kernels=(QuirkKernel(_STRIDES, words=16, global_size=8, local_size=8, arguments=(1,)),),
         shows=_is_not([1] + [2] * 8 + [0] * 7),
         limit=5,
+    ),
+    _quirk(
+        name="pocl-values-after-loops",
+        where=_release(3),
+        fault=(
+            "after a loop that work-items leave at different turns, and a barrier, a private variable has one work-item's "
+            "value in all of them if each value that the loop gives it is the same for all"
+        ),
+        seen="PoCL 3.0-rc2 and 3.1, `for (k = n; k > get_local_id(0); --k) v = 5; barrier(...); out[...] = v;`, 2026-11",
+        workaround=(
+            "write `if (get_local_id(0) < get_local_size(0))` before such a loop; portbar.Program does so in programs with its "
+            "headers"
+        ),
+        platform="PoCL 3",
+        kernels=(QuirkKernel(_LEFT_EARLY, words=8, global_size=8, local_size=8, arguments=(3,)),),
+        shows=_is_not([5] * 3 + [0] * 5),
+    ),
+    _quirk(
+        name="pocl-loops-left-between",
+        where=_release(5, cbs=False),
+        fault=(
+            "all work-items stay in a loop that some leave by a jump, if a branch beside the jump, in a kernel with a barrier, "
+            "has a loop that all would go through alike"
+        ),
+        seen=(
+            "PoCL 5.0 (LLVM 16), `for (...) if (n == 5) { if (get_local_id(0)) break; v = 5; } else while (j < n) ...`, 2026-11"
+        ),
+        workaround=(
+            "write `if (get_local_id(0) < get_local_size(0))` before the outer loop; portbar.Program does so in programs with "
+            "its headers"
+        ),
+        platform="PoCL 5",
+        kernels=(QuirkKernel(_LEFT_BETWEEN, words=16, global_size=8, local_size=8, arguments=(5,)),),
+        shows=_is_not([5] + [0] * 15),
     ),
     _quirk(
         name="pocl-wrapped-indices",
