@@ -1,7 +1,7 @@
 """Loops through which all work-items of a work-group certainly go alike.
 
 Known are a `for` over one variable, whose first value, bound and step are the same for all, and which nothing else ends or
-changes. What comes from memory, from a call or from a parameter of a helper function may differ.
+changes. Values from memory, from calls and from parameters of helper functions may differ.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from portbar.reading.loops import Loop, parts
 from portbar.reading.opencl import PURE
 from portbar.reading.tree import PARAMETER, VARIABLE, Node, Tree, below
 
-#: Queries whose answer all work-items of a group share.
+#: Queries that return the same to all work-items of a group.
 _QUERIES: Final = frozenset({
     "get_work_dim", "get_local_size", "get_enqueued_local_size", "get_global_size", "get_global_offset", "get_num_groups",
     "get_group_id",
