@@ -5,7 +5,7 @@
 
    Discovery and barriers have models of their own: here a launch begins prepared, and a barrier is a counter.
 
-   Mirrors: cl_templates/signal/signal.mako f99871deeb8b
+   Mirrors: cl_templates/signal/signal.mako f8049db808a9
    Run: GROUPS=3
    Run: GROUPS=3 LIMITED=1
    Run: GROUPS=3 LIMITED=2

@@ -12,9 +12,11 @@ typedef struct {
 </%def>
 <%def name="report()">
 ${defines("portbar_report_signal")}
-/* Reports the value of a signal and the requested one. */
-<%text>#define portbar_report_signal(grid, status, seen, asked) \
-    portbar_report_fault((grid)->state, (grid)->epoch, status, seen, (grid)->group_id, asked)</%text>
+/* Reports the value of a signal and the requested one. A function, since macros that use it are in authors' text. */
+static inline void portbar_report_signal(const portbar_grid *grid, uint status, uint seen, uint asked)
+{
+    portbar_report_fault(grid->state, grid->epoch, status, seen, grid->group_id, asked);
+}
 </%def>
 <%def name="add()">
 ${defines("portbar_signal_add")}
