@@ -209,14 +209,13 @@ class _Form(Lowering):
         """Part the loops of a function without a barrier, which is called by work-items on their own."""
         block = self._tree.body(function)
         self._alike = Alike(self._tree, function, block)
-        self._part_loops(block)
+        self._part_loops(block.kids)
 
-    def _part_loops(self, node: Node) -> None:
-        for kid in node.kids:
-            attributed = kid.kind == ATTRIBUTED and bool(kid.kids)
-            loop = kid.kids[-1] if attributed else kid
-            if loop.kind not in LOOPS or not self._parts_each(loop, self._extent(kid)[0], self._ends(loop)):
-                self._part_loops(kid)
+    def _part_loops(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            loop = node.kids[-1] if node.kind == ATTRIBUTED and node.kids else node
+            if loop.kind not in LOOPS or not self._parts_each(loop, self._extent(node)[0], self._ends(loop)):
+                self._part_loops(node.kids)
 
     def _parts_each(self, node: Node, begin: int, end: int) -> bool:
         """Put a loop that work-items may leave at different turns under a condition on ids; whether it is one."""
@@ -263,14 +262,16 @@ class _Form(Lowering):
             while last + 1 < len(parts) and self._extent(parts[last + 1])[0] == begin:
                 last += 1
             if last > place:
-                self._macro(parts[place : last + 1])
+                self._macro(parts[place : last + 1], context)
             else:
                 self._statement(parts[place], context)
             place = last + 1
 
-    def _macro(self, parts: Sequence[Node]) -> None:
-        """A macro of portbar's that stands for several statements."""
+    def _macro(self, parts: Sequence[Node], context: _Context) -> None:
+        """A macro that stands for several statements, of portbar's if they have a barrier."""
         if not any(map(self._holds, parts)):
+            if not context.each:
+                self._part_loops(parts)
             return
         begin = self._extent(parts[0])[0]
         end = self._semicolon(max(self._extent(part)[1] for part in parts))
@@ -298,13 +299,15 @@ class _Form(Lowering):
             self._statement(node.kids[-1], context)
         elif kind in _JUMPS:
             self._jump(node, context)
-        elif kind == kinds.DECLARATIONS:
-            if self._holds(node):
-                self._declarations(node)
+        elif kind == kinds.DECLARATIONS and self._holds(node):
+            self._declarations(node)
         elif kind in _HEADS:
             self._statement_at(node, self._extent(node)[0], context)
         elif kind not in kinds.STATEMENT and self._holds(node):
             self._expression(node)
+        elif not context.each:
+            # An expression may have statements in it.
+            self._part_loops(node.kids)
 
     def _statement_at(self, node: Node, begin: int, context: _Context) -> None:
         """A statement with others in it, before which text goes to `begin`."""

@@ -104,6 +104,11 @@ def test_a_loop_that_all_go_through_alike_stays(loop: str) -> None:
         "uint v = 0u; do v += a[v]; while (v < n);",
         "PORTBAR_FOR(i, &grid, n) a[i] = 1u;",
         "for (uint j = 0u; j < n; ++j) while (a[j]) f();",
+        "a[1] = ({ uint k = 0u; while (a[k]) ++k; k; });",
+        "const uint v = ({ uint k = 0u; while (a[k]) ++k; k; });",
+        "\n#pragma unroll\nfor (uint k = 0u; k < a[0]; ++k) f();",
+        "__attribute__((opencl_unroll_hint(2))) for (uint k = 0u; k < a[0]; ++k) f();",
+        "if (n) for (uint k = 0u; k < a[0]; ++k) f(); else f();",
     ],
 )
 def test_a_loop_that_some_may_leave_before_others_is_under_a_condition_on_ids(loop: str) -> None:
@@ -130,6 +135,8 @@ def test_a_loop_from_a_macro_is_written_out_where_it_is_under_the_condition() ->
         "#define TO(x) for (uint k = 0u; k < (x); ++k)\n#define EACH_ONE if (n) { TO(a[1]) f(); }\n",
     )
     assert found.count("{ EACH for (uint k = 0u;") == 2
+    found = body("TWICE(while (a[0]) f();)", "#define TWICE(x) x x\n")
+    assert found == "TWICE( { EACH { EACH while (a[0]) f(); } } )"
 
 
 @pytest.mark.parametrize(
