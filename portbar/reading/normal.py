@@ -223,7 +223,7 @@ class _Form(Lowering):
         if self._alike is None or self._alike.goes(node):
             return False
         if not _HEADS[node.kind].match(self._bytes, at):
-            if self._tree.word_at(at).startswith("PORTBAR_"):
+            if self._tree.word_at(at).lower().startswith("portbar_"):
                 return False
             raise self._of_macro(at, "a loop from")
         self._begin(begin, f"{{ {_EACH}")
