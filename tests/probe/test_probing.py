@@ -509,6 +509,7 @@ def patched_headers(monkeypatch, change):
 
 
 @pytest.mark.device
+@pytest.mark.timeout(600)
 def test_the_probe_sees_a_barrier_that_lets_groups_through(probes, found, monkeypatch):
     needs_two_groups(found)
     wait = re.compile(

@@ -56,6 +56,7 @@ def test_the_schema_is_that_of_the_classes() -> None:
     assert validation._text(validation._SCHEMA_FILE) == records.text(record_schema()), wrong
 
 
+@pytest.mark.timeout(600)
 def test_both_packages_find_the_same_places(broken: dict[str, Any]) -> None:
     compiled, interpreted = both()
     assert not compiled.is_valid(broken)
