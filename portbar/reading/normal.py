@@ -220,10 +220,11 @@ class _Form(Lowering):
     def _parts_each(self, node: Node, begin: int, end: int) -> bool:
         """Put a loop that work-items may leave at different turns under a condition on ids; whether it is one."""
         at = self._extent(node)[0]
-        if self._alike is None or self._alike.goes(node):
+        word = self._tree.word_at(at)
+        if word == _SHARED_OUT or self._alike is None or self._alike.goes(node):
             return False
         if not _HEADS[node.kind].match(self._bytes, at):
-            if self._tree.word_at(at).lower().startswith("portbar_"):
+            if word.lower().startswith("portbar_"):
                 return False
             raise self._of_macro(at, "a loop from")
         self._begin(begin, f"{{ {_EACH}")
@@ -504,7 +505,7 @@ class _Form(Lowering):
             self._begin(begin, self._barrier)
             self._end(self._ends(node), self._apart_after)
             target.holds = False
-            self._loop_apart(node, loop.body, begin, context, inside, is_shared=True)
+            self._loop_apart(node, loop.body, begin, context, inside)
             return
         head, close, first, last = self._barrier, "", "", ""
         leaving = dict[int, str]()
@@ -581,29 +582,29 @@ class _Form(Lowering):
             self._replace(*self._extent(step), "")
         return head, close, first, last
 
-    def _loop_apart(
-        self, node: Node, body: Node, begin: int, context: _Context, inside: _Context, *, is_shared: bool = False
-    ) -> None:
+    def _loop_apart(self, node: Node, body: Node, begin: int, context: _Context, inside: _Context) -> None:
         """A loop without a barrier, through which work-items go each on its own."""
         end = self._ends(node)
         out = any(self._goes(jump, targets, begin, end) for jump, targets in self._jumps(node, context.targets))
         if context.apart is not None or not out:
-            inside.each = context.each or (not is_shared and self._parts_each(node, begin, end))
-            self._statement(body, inside)
+            self._turns_apart(node, body, begin, context, inside)
             return
         self._count += 1
         apart = inside.apart = _Apart(begin, end, self._count)
         after = self._end(end, "")
         flag = f"portbar_left_{apart.number}"
         self._begin(begin, f"{{ uint {flag} = 0u;")
-        inside.each = context.each or (not is_shared and self._parts_each(node, begin, end))
-        self._statement(body, inside)
+        self._turns_apart(node, body, begin, context, inside)
         leaves = " ".join(
             f"if ({flag} == {number}u) {{ {self._apart_after} {jump} }} {self._barrier}"
             for number, jump in enumerate(apart.jumps, start=1)
         )
         label = f"portbar_out_{apart.number}: " if apart.jumps else ""
         after.text = f" {label}{self._barrier} {leaves} {self._work} }} "
+
+    def _turns_apart(self, node: Node, body: Node, begin: int, context: _Context, inside: _Context) -> None:
+        inside.each = context.each or self._parts_each(node, begin, self._ends(node))
+        self._statement(body, inside)
 
     def _jump(self, node: Node, context: _Context) -> None:
         begin, end = self._extent(node)[0], self._ends(node)
