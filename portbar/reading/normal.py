@@ -18,11 +18,12 @@ from itertools import pairwise
 from typing import Final, TypeGuard
 
 from portbar.reading import kinds
-from portbar.reading.alike import Alike
 from portbar.reading.edits import Inserted, UnformedError
 from portbar.reading.loops import LOOPS, Loop, parts
 from portbar.reading.lowering import Lowering
+from portbar.reading.sameness import Sameness
 from portbar.reading.tree import VARIABLE, Node, Tree, below
+from portbar.reading.values import ITEM
 from portbar.reading.written import ATTRIBUTED
 
 #: A loop that the work-group enters as a whole, and whose turns it shares out among its work-items.
@@ -174,7 +175,9 @@ class _Form(Lowering):
         self._end_of_function = _Meeting(_END)
         self._jumps_made = 0
         self._around = _Context()
-        self._alike: Alike | None = None
+        #: Operators of reductions, say, are called by portbar's text.
+        self._sameness = Sameness(tree, checked=lambda _: ITEM, trusts_arguments=False)
+        self._sameness.settle(one for one in tree.whole if not tree.unread_in(one))
 
     def _between(self, begin: int, end: int) -> bool:
         """Whether a barrier is between two places."""
@@ -190,7 +193,6 @@ class _Form(Lowering):
         begin, end = self._body
         if not self._is_block(block):
             raise self._of_macro(begin, "the body of a function from")
-        self._alike = Alike(self._tree, function, block)
         self._collectives = sorted(self._calls(block))
         self._labels = {}
         self._find_labels(block, ())
@@ -207,9 +209,7 @@ class _Form(Lowering):
 
     def part_loops(self, function: Node) -> None:
         """Part the loops of a function without a barrier, which is called by work-items on their own."""
-        block = self._tree.body(function)
-        self._alike = Alike(self._tree, function, block)
-        self._part_loops(block.kids)
+        self._part_loops(self._tree.body(function).kids)
 
     def _part_loops(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
@@ -221,7 +221,7 @@ class _Form(Lowering):
         """Put a loop that work-items may leave at different turns under a condition on ids; whether it is one."""
         at = self._extent(node)[0]
         word = self._tree.word_at(at)
-        if word == _SHARED_OUT or self._alike is None or self._alike.goes(node):
+        if word == _SHARED_OUT or self._sameness.is_alike(node):
             return False
         if not _HEADS[node.kind].match(self._bytes, at):
             if word.lower().startswith("portbar_"):

@@ -1,7 +1,8 @@
 """Among whom values may differ: the opposite of `divergence`, which knows what certainly differs.
 
-A condition that is proven to be the same needs no check on the device. The analysis knows no order of statements: a variable
-is as its most differing assignment anywhere in its function. So it says too often that values may differ, and never too rarely.
+A condition that is proven to be the same needs no check on the device, and a loop through which all go alike stays as it is in
+the normal form. The analysis knows no order of statements: a variable is as its most differing assignment anywhere in its
+function. So it says too often that values may differ, and never too rarely.
 """
 
 from __future__ import annotations
@@ -52,11 +53,14 @@ class Sameness:
     tree : Tree
     checked : callable
         A statement with a condition -> the level at which the device checks that condition; ITEM for no check.
+    trusts_arguments : bool
+        Whether all calls of the author's functions are in the text, so that their arguments are known.
     """
 
-    def __init__(self, tree: Tree, *, checked: Callable[[Node], int]) -> None:
-        self._tree, self._checked = tree, checked
+    def __init__(self, tree: Tree, *, checked: Callable[[Node], int], trusts_arguments: bool = True) -> None:
+        self._tree, self._checked, self._trusts_arguments = tree, checked, trusts_arguments
         self._variables: dict[Any, int] = {}
+        #: The results of the functions that were gone through; that of another may be anything.
         self._results: dict[int, int] = {}
         #: The levels of the conditions under which a loop is left, and under which a turn of it is cut short.
         self._left: dict[int, int] = {}
@@ -66,6 +70,7 @@ class Sameness:
     def settle(self, functions: Iterable[Node]) -> None:
         """Learn of all assignments in these functions. Levels only rise, so this ends."""
         functions = list(functions)
+        self._results |= {function.key: SAME for function in functions if function.key not in self._results}
         self._has_changed = True
         while self._has_changed:
             self._has_changed = False
@@ -83,6 +88,9 @@ class Sameness:
         block = next((kid for kid in self._tree.body(function).kids if kid.kind == kinds.BLOCK), None)
         if block is not None:
             self._current = function
+            if not self._trusts_arguments and not self._tree.is_kernel(function):
+                for parameter in self._tree.parameters(function):
+                    self._raise(self._variables, parameter.key, ITEM)
             # A `goto` may make loops of anything.
             self._statement(block, ITEM if any(kid.kind == kinds.GOTO for kid in below(block)) else SAME)
 
@@ -133,6 +141,14 @@ class Sameness:
         self._raise(self._left, node.key, left.by_break)
         self._raise(self._cut, node.key, left.by_continue)
         return _Left()
+
+    def is_alike(self, loop: Node) -> bool:
+        """Whether all work-items of a group go through a loop alike, and nothing but its condition and `break` ends it."""
+        found = parts(self._tree, loop)
+        if found is None or any(kid.kind in (kinds.RETURN, kinds.GOTO, kinds.LABEL) for kid in below(loop)):
+            return False
+        level = SAME if found.condition is None else self._narrowed(loop, found.condition)
+        return max(level, self._left.get(loop.key, SAME)) < ITEM
 
     def _narrowed(self, node: Node, condition: Node) -> int:
         return min(self.level(condition), self._checked(node))
@@ -267,7 +283,7 @@ class Sameness:
         key, name, annotations = self._tree.called(node)
         definition = self._tree.defined(key, name)
         if definition is not None:
-            return self._results.get(definition.key, SAME)
+            return self._results.get(definition.key, ITEM)
         if name in _THE_SAME:
             return SAME
         known = knowledge_of(name, annotations)

@@ -82,6 +82,11 @@ def test_a_statement_has_this_form(text: str, expected: str) -> None:
         "uint k; for (k = 1u; k < 2u * n + (uint)get_local_size(0); k <<= 1) f();",
         "const uint most = min(n, 5u); for (uint k = 0u; k != most; k++) f();",
         "for (uint j = 0u; j < portbar_num_groups(&grid); ++j) for (uint k = j; k < n; ++k) f();",
+        "for (uint j = 0u, k = 1u; j < n; ++j) f();",
+        "uint v = 0u; while (v < n) { if (v == 3u) { v += 2u; continue; } ++v; }",
+        "uint v = 0u; for (;;) { if (v == n) break; ++v; }",
+        "uint v = 0u; do v += n; while (v < 9u);",
+        "uint v = 1u; if (n) v = 2u; for (uint k = 0u; k < v; ++k) f();",
     ],
 )
 def test_a_loop_that_all_go_through_alike_stays(loop: str) -> None:
@@ -96,11 +101,12 @@ def test_a_loop_that_all_go_through_alike_stays(loop: str) -> None:
         "for (uint k = 0u; k < n; ++k) { if (a[k]) break; }",
         "for (uint k = 0u; k < n; ++k) { if (a[k]) ++k; }",
         "for (uint k = 0u; k < n; k += a[k]) f();",
-        "for (uint j = 0u, k = 1u; j < n; ++j) f();",
         "uint v = 1u; if (a[0]) v = 2u; for (uint k = 0u; k < v; ++k) f();",
         "uint v = 1u; uint *p = &v; *p = a[0]; for (uint k = 0u; k < v; ++k) f();",
-        "uint k; for (k = 0u; k < n; ++k) f(); k = a[0]; for (uint j = 0u; j < k; ++j) f();",
         "uint v = 0u; while (v < n) v += 1u + a[v];",
+        "uint v = 0u; while (v < n) { if (a[v]) continue; ++v; }",
+        "uint v = 0u; do { if (a[v]) break; } while (0);",
+        "for (uint k = 0u; k < n; ++k) { if (n == 3u) return; }",
         "uint v = 0u; do v += a[v]; while (v < n);",
         "PORTBAR_FOR(i, &grid, n) a[i] = 1u;",
         "for (uint j = 0u; j < n; ++j) while (a[j]) f();",
@@ -127,6 +133,15 @@ def test_loops_of_functions_without_a_barrier_are_under_the_condition_too() -> N
         f"{HEAD}{function}kernel void k(PORTBAR_GRID_PARAM, global uint *a)\n{{ PORTBAR_ENTER(grid); {MEET} }}\n"
     )
     assert "{ if (get_local_id(0) < get_local_size(0)) while (a[v]) ++v; }" in found
+
+
+def test_parameters_of_helper_functions_may_differ() -> None:
+    """Portbar's text calls operators of reductions."""
+    function = "static uint g(uint n) { uint v = 0u; while (v < n) ++v; return v; }\n"
+    found = formed(
+        f"{HEAD}{function}kernel void k(PORTBAR_GRID_PARAM, uint n)\n{{ PORTBAR_ENTER(grid); {MEET} g(n); }}\n"
+    )
+    assert "{ if (get_local_id(0) < get_local_size(0)) while (v < n) ++v; }" in found
 
 
 def test_a_loop_from_a_macro_is_written_out_where_it_is_under_the_condition() -> None:
