@@ -19,6 +19,35 @@ _CASTS: Final = re.compile(r"(?:\(\s*void\s*\)\s*)+")
 class Lowering(Written):
     """Expressions in normal form. Of operators that evaluate some operands only, branches are made."""
 
+    #: Whether branches with a barrier become loops of one turn or none.
+    _by_turns = False
+
+    def _turns(self, condition: str, count: int) -> tuple[str, list[str], list[str]]:
+        """The declarations for `count` branches as loops, their heads, and the first statements of each.
+
+        No compiler knows how many turns such a loop has, since a volatile word says it.
+        """
+        on, most = self._name("on"), self._name("most")
+        declared = f"volatile uint {on} = ({condition}) ? 1u : 0u; const uint {most} = {on};"
+        heads, firsts = [], []
+        for bound in (most, f"1u - {most}")[:count]:
+            turn, goes = self._name("turn"), self._name("goes_on")
+            heads.append(f"for (uint {turn} = 0u; ; ++{turn})")
+            firsts.append(f"const bool {goes} = {turn} < {bound}; {self._barrier} if (!{goes}) break; {self._barrier} ")
+        return declared, heads, firsts
+
+    def _branch(self, condition: str, arms: Sequence[str]) -> str:
+        """One or two branches with a barrier, of their statements."""
+        if not self._by_turns:
+            taken = [f"{{ {self._apart_after} {arm}{self._barrier} }}" for arm in arms]
+            return f"{self._barrier} if ({condition}) {' else '.join(taken)} {self._apart_after} "
+        declared, heads, firsts = self._turns(condition, len(arms))
+        made = "".join(
+            f"{head} {{ {self._barrier} {first}{self._work} {arm}{self._barrier} }} {self._apart_after} "
+            for head, first, arm in zip(heads, firsts, arms, strict=True)
+        )
+        return f"{declared} {self._barrier} {made}"
+
     def _form_list(self, parts: Sequence[Node]) -> None:
         """Bring statements into the form that are part of an expression."""
         raise NotImplementedError
@@ -71,8 +100,8 @@ class Lowering(Written):
                 second, other = self._lowered(right)
                 name = self._name("value")
                 taken = name if self._tree.operator(node) == kinds.BOTH else f"!{name}"
-                arm = f"{{ {self._apart_after} {second}{name} = {other}; {self._barrier} }}"
-                return f"{first}bool {name} = {one}; {self._barrier} if ({taken}) {arm} {self._apart_after} ", name
+                branch = self._branch(taken, [f"{second}{name} = {other}; "])
+                return f"{first}bool {name} = {one}; {branch}", name
         if node.kind == kinds.TERNARY and any(map(self._holds, node.kids[1:])):
             first, condition = self._lowered(node.kids[0])
             chosen, name = self._name("taken"), "" if self._tree.is_void(node) else self._name("value")
@@ -80,11 +109,11 @@ class Lowering(Written):
             for kid in node.kids[1:]:
                 before, value = self._lowered(kid, is_used=bool(name))
                 given = f"{name} = {value}; " if name else f"{value}; " if value else ""
-                arms.append(f"{{ {self._apart_after} {before}{given}{self._barrier} }}")
+                arms.append(f"{before}{given}")
             declared = f"const bool {chosen} = {condition};"
             if name:
                 declared += f" __typeof__({self._source(*extent)}) {name};"
-            return f"{first}{declared} {self._barrier} if ({chosen}) {' else '.join(arms)} {self._apart_after} ", name
+            return f"{first}{declared} {self._branch(chosen, arms)}", name
         if node.kind == kinds.BINARY and self._tree.operator(node) == kinds.COMMA and self._holds(node.kids[1]):
             first, one = self._lowered(node.kids[0], is_used=False)
             second, other = self._lowered(node.kids[1], is_used=is_used)

@@ -6,7 +6,8 @@ do apart shares a part with it. So here: a call with a barrier is a statement of
 loop around one begins and ends with a barrier, and so does each of its arms and turns; a `switch` becomes branches; the
 work-group leaves a kernel by a jump to its end. A loop that work-items may leave at different turns is under a condition on
 ids that all meet: without one, PoCL takes a variable for the same in all of them after the loop if each value that the loop
-gives it is. No line moves.
+gives it is. Where there are more than a few branches, they become loops of one turn or none, of which PoCL copies nothing. No
+line moves.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ _RESULT: Final = "portbar_result"
 _LEFT: Final = "portbar_left"
 #: True in each work-item, which PoCL finds out after it has looked for what differs.
 _EACH: Final = "if (get_local_id(0) < get_local_size(0))"
+#: Branches with a barrier in a function that stay branches in all functions. With three in a loop PoCL 5.0 takes as long for
+#: both forms; then its time doubles with each branch, and hardly grows with each loop.
+_MOST_BRANCHES: Final = 2
 _JUMPS: Final = (kinds.RETURN, kinds.BREAK, kinds.CONTINUE, kinds.GOTO)
 #: The beginnings of statements of each kind that no macro of the author's writes.
 _HEADS: Final = {
@@ -175,9 +179,11 @@ class _Form(Lowering):
         self._end_of_function = _Meeting(_END)
         self._jumps_made = 0
         self._around = _Context()
+        self._branched: dict[int, int] = {}
         #: Operators of reductions, say, are called by portbar's text.
         self._sameness = Sameness(tree, checked=lambda _: ITEM, trusts_arguments=False)
         self._sameness.settle(one for one in tree.whole if not tree.unread_in(one))
+        self._by_turns = any(self._branches_of(one) > _MOST_BRANCHES for one in filter(self.concerns, tree.whole))
 
     def _between(self, begin: int, end: int) -> bool:
         """Whether a barrier is between two places."""
@@ -206,6 +212,27 @@ class _Form(Lowering):
             self._before.setdefault(begin + 1, []).insert(0, Inserted(f" {self._result} {_RESULT}; "))
             meeting += f" return {_RESULT};"
         self._begin(end - 1, meeting)
+
+    def _branches_of(self, function: Node) -> int:
+        """How many branches with a barrier a function has, with those of the functions that it calls."""
+        if function.key not in self._branched:
+            self._branched[function.key] = 0
+            self._branched[function.key] = sum(map(self._branches_by, below(self._tree.body(function))))
+        return self._branched[function.key]
+
+    def _branches_by(self, node: Node) -> int:
+        """Those of a part of a function, without the parts in it."""
+        if node.kind == kinds.CALL:
+            key, name, _ = self._tree.called(node)
+            definition = self._tree.defined(key, name)
+            return 0 if definition is None else self._branches_of(definition)
+        if node.kind in (kinds.IF, kinds.TERNARY):
+            return any(map(self._holds, node.kids[1:]))
+        if node.kind == kinds.SWITCH and self._holds(node.kids[-1]):
+            return sum(kid.kind in (kinds.CASE, kinds.DEFAULT) for kid in below(node.kids[-1]))
+        if node.kind == kinds.BINARY and self._tree.operator(node) in (kinds.BOTH, kinds.EITHER):
+            return self._holds(node.kids[1])
+        return 0
 
     def part_loops(self, function: Node) -> None:
         """Part the loops of a function without a barrier, which is called by work-items on their own."""
@@ -456,11 +483,36 @@ class _Form(Lowering):
             self._end(self._ends(node), close)
             self._arms_apart(arms, context)
             return
+        # After such a loop, a jump out of it by all would be a branch, which copies what is after it as well.
+        if self._by_turns and not self._leaves_by(arms, context):
+            self._arms_by_turns(node, begin, context, close)
+            return
         self._begin(begin, self._barrier)
         after, leaving = self._end(self._ends(node), ""), dict[int, str]()
         for arm in arms:
             self._arm(arm, context, leaving)
         after.text = f" {self._apart_after}{self._leaving(leaving)}{close} "
+
+    def _arms_by_turns(self, node: Node, begin: int, context: _Context, close: str) -> None:
+        """Branches as loops of one turn or none.
+
+        PoCL copies all code after a branch with a barrier, once for each way through it, and none after a loop.
+        """
+        condition, *arms = node.kids
+        stop = self._extent(arms[0])[0]
+        start, end = self._extent(condition)
+        value = self._replaced[start][1] if start in self._replaced else self._source(start, end)
+        declared, heads, firsts = self._turns(value, len(arms))
+        self._begin(begin, f"{{ {declared} {self._barrier}")
+        self._replaced.pop(start, None)
+        self._replace(self._extent(node)[0], stop, heads[0])
+        after, leaving = self._end(self._ends(node), ""), dict[int, str]()
+        if len(arms) == 2:
+            first_ends, second_begins = self._ends(arms[0]), self._extent(arms[1])[0]
+            self._replace(first_ends, second_begins, f" {self._apart_after} {heads[1]}")
+        for arm, first in zip(arms, firsts, strict=True):
+            self._arm(arm, context, leaving, first=first)
+        after.text = f" {self._apart_after}{self._leaving(leaving)}{close} }} "
 
     def _arms_apart(self, arms: Sequence[Node], context: _Context) -> None:
         """Branches that each work-item takes on its own.

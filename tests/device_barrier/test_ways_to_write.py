@@ -535,3 +535,55 @@ kernel void k(PORTBAR_GRID_PARAM, global uint *cell, global uint *out, const uin
     cell, out = zeros(queue, 1), zeros(queue, 8 * groups)
     kernel(queue, None, (8,), cell, out, np.uint32(3), num_groups=groups).wait()
     assert out.get().tolist() == [0] * (8 * groups)
+
+
+_MANY = 9
+
+
+def _many_branches() -> str:
+    meets = (
+        "a[me] = v; barrier(CLK_GLOBAL_MEM_FENCE); v += a[me ^ 1u]; barrier(CLK_GLOBAL_MEM_FENCE); if (v & 1u) v += 7u;"
+    )
+    other = "v = 3u * v + me; barrier(CLK_GLOBAL_MEM_FENCE);"
+    branches = "\n".join(
+        f"if (chosen & {1 << one}u) {{ {meets} }}{f' else {{ {other} }}' if one % 2 else ''}" for one in range(_MANY)
+    )
+    return f"""
+kernel void k(PORTBAR_GRID_PARAM, volatile global uint *a, global uint *out, const uint chosen, const uint n)
+{{
+    PORTBAR_ENTER(grid);
+    const uint me = portbar_global_id(&grid);
+    uint v = me;
+    for (uint turn = 0u; turn < n; ++turn) {{
+{branches}
+        const bool both = (chosen & 1u) && portbar_device_barrier_any(&grid, me == 2u);
+        v += (chosen & 2u) ? (portbar_device_barrier_all(&grid, true) ? 5u : 6u) : both ? 9u : 1u;
+    }}
+    out[me] = v;
+}}
+"""
+
+
+def _after_many(chosen: int, turns: int, size: int) -> np.ndarray:
+    me = np.arange(size, dtype=np.uint32)
+    v = me.copy()
+    for _ in range(turns):
+        for one in range(_MANY):
+            if chosen >> one & 1:
+                v += v[me ^ np.uint32(1)]
+                v = np.where(v & np.uint32(1), v + np.uint32(7), v)
+            elif one % 2:
+                v = np.uint32(3) * v + me
+        v += np.uint32(5 if chosen & 2 else 9 if chosen & 1 else 1)
+    return v
+
+
+def test_many_branches_with_barriers_are_built_in_time_and_right(context: cl.Context, queue: cl.CommandQueue) -> None:
+    """PoCL copies all code after each: with branches as they are written, building this takes it hours."""
+    kernel = support.kernel(context, HEAD + _many_branches(), "k")
+    seed = 20
+    drawn = np.random.default_rng(seed).integers(0, 1 << _MANY, 12)
+    for chosen in (0, (1 << _MANY) - 1, *map(int, drawn)):
+        a, out = zeros(queue, 16), zeros(queue, 16)
+        kernel(queue, (16,), (8,), a, out, np.uint32(chosen), np.uint32(3)).wait()
+        assert out.get().tolist() == _after_many(chosen, 3, 16).tolist(), (seed, chosen)

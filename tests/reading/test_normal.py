@@ -209,6 +209,57 @@ def test_a_loop_with_a_barrier_is_left_at_its_head_alone(text: str) -> None:
     assert found.count("portbar_left = 0u;") == found.count("portbar_left = ") // 2
 
 
+_TURN = (
+    "{ B; const bool portbar_goes_on_%d = portbar_turn_%d < %s; B; if (!portbar_goes_on_%d) break; B; %s B; W; } B; W;"
+)
+
+
+def _turned(number: int, *arms: str) -> str:
+    """Branches as loops; `number` is that of the first name made for them."""
+    on, most = f"portbar_on_{number}", f"portbar_most_{number + 1}"
+    made = f"{{ volatile uint {on} = (n) ? 1u : 0u; const uint {most} = {on}; B; "
+    for at, (arm, bound) in enumerate(zip(arms, (most, f"1u - {most}"), strict=False)):
+        turn, goes = number + 2 + 2 * at, number + 3 + 2 * at
+        made += f"for (uint portbar_turn_{turn} = 0u; ; ++portbar_turn_{turn}) "
+        made += _TURN % (goes, turn, bound, goes, arm) + " "
+    return made + "}"
+
+
+def test_three_branches_with_barriers_are_loops_that_nobody_can_count() -> None:
+    found = body(f"if (n) {{ {MEET} }} if (n) {MEET} else f(); if (n) {MEET}")
+    one, two = _turned(1, MEET), _turned(6, MEET, "W; f();")
+    assert found.replace("++portbar_turn_3)", "++portbar_turn_3) ", 1).startswith(one), found
+    assert two in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"if (n && {SUM} == 1u) f(); if (n || {SUM} == 1u) f(); if (n && {SUM} == 2u) f();",
+        f"a[0] = n ? {SUM} : 3u; a[1] = n ? {SUM} : 3u; a[2] = n ? 2u : {SUM};",
+        f"switch (n) {{ case 1u: {MEET} break; case 2u: f(); break; default: {MEET} }} if (n) {MEET}",
+    ],
+)
+def test_all_that_branches_counts(text: str) -> None:
+    assert "portbar_turn_" in body(text)
+    assert "portbar_turn_" not in body(text.split(";", maxsplit=1)[0] + ";") or text.startswith("switch")
+
+
+def test_branches_of_helper_functions_count_at_each_call() -> None:
+    function = f"static void g(private portbar_grid *grid, uint n) {{ if (n) {MEET.replace('&grid', 'grid')} }}\n"
+    kernel = "kernel void k(PORTBAR_GRID_PARAM, uint n)\n{ PORTBAR_ENTER(grid); %s }\n"
+    assert "portbar_turn_" not in formed(HEAD + function + kernel % "g(&grid, n); g(&grid, n);")
+    assert "portbar_turn_" in formed(HEAD + function + kernel % "g(&grid, n); g(&grid, n); g(&grid, n);")
+
+
+def test_a_branch_that_all_leave_by_a_jump_stays() -> None:
+    found = body(
+        f"for (uint k = 0u; k < n; ++k) {{ if (n) {{ {MEET} if (k) break; f(); }} }} if (n) {MEET} if (n) {MEET}"
+    )
+    assert "if (n) { B; portbar_device_barrier(&grid);" in found
+    assert found.count("++portbar_turn_") == 2
+
+
 @pytest.mark.parametrize("kind", ["break;", "return;"])
 def test_a_loop_with_a_barrier_in_its_head_is_left_where_the_jump_is(kind: str) -> None:
     found = body(f"while ({SUM} < n) {{ if (n) {kind} f(); }}")
