@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 import pyopencl as cl
@@ -15,6 +14,7 @@ from portbar.arrays.request import Returned
 from portbar.launching.arguments import events_of
 from portbar.launching.queues import awaited, hides_failures
 from portbar.locks import Lock
+from portbar.records.dataclass import dataclass
 
 #: Requests that are remembered with their compiled kernels and sizes.
 _MOST_PLANS: Final = 256

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyopencl as cl
@@ -19,6 +18,7 @@ from portbar.arrays.request import input_arguments
 from portbar.arrays.sort_source import element_of
 from portbar.arrays.source import Source
 from portbar.primitives.pieces import Piece
+from portbar.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import re
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from portbar.primitives.reduction.code import extensions_for
 from portbar.primitives.reduction.types import Type, scalars_in
 from portbar.primitives.strategy import Strategy
 from portbar.records import remembered
+from portbar.records.dataclass import dataclass
 
 #: Launches after which words of tiles are cleared; each holds an epoch and one more bit.
 MOST_EPOCHS: Final = (1 << 31) - 1

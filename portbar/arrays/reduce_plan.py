@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -28,6 +28,7 @@ from portbar.errors import UnsupportedFeatureError
 from portbar.primitives.reduction.operators import BuiltIn
 from portbar.primitives.reduction.types import Indexed, Scalar, Struct, Type
 from portbar.primitives.strategy import Strategy
+from portbar.records.dataclass import dataclass
 
 #: Rows that a CPU's thread takes one after another, and elements of rows that some work-items of a group share elsewhere.
 _ROWS_A_UNIT: Final = 4

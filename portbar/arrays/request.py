@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from portbar.primitives.reduction.code import literal
 from portbar.primitives.reduction.loops import Reduction, check_identifier
 from portbar.primitives.reduction.operators import BuiltIn, Operator, operator_of
 from portbar.primitives.reduction.types import Array, Complex, Indexed, Scalar, Struct, Type, Vector, type_of
+from portbar.records.dataclass import dataclass
 from portbar.records.plain import amount
 
 

@@ -13,7 +13,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,7 @@ from portbar.launching.arguments import check_queue
 from portbar.primitives.reduction.operators import Operator
 from portbar.primitives.reduction.types import Type
 from portbar.primitives.strategy import Strategy
+from portbar.records.dataclass import dataclass
 
 #: Replacements for the table's values, for tests and measurements.
 TRIAL: ContextVar[Tile | None] = ContextVar("TRIAL", default=None)

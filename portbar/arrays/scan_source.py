@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
@@ -16,6 +16,7 @@ from portbar.primitives.pieces import Piece
 from portbar.primitives.reduction.types import Scalar, Type
 from portbar.primitives.scan.look_back import LookBack
 from portbar.primitives.strategy import Strategy
+from portbar.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)

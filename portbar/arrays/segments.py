@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from portbar.arrays.plan import Plan, choices_for, plan_of
 from portbar.arrays.request import array_types, check_array, check_contiguous, checked_axis, input_arguments
 from portbar.arrays.source import Source
 from portbar.errors import Error, LaunchError
+from portbar.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)

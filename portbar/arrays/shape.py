@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from portbar.backends.profile import DeviceProfile
 from portbar.device import quirks
 from portbar.errors import UnsupportedFeatureError
 from portbar.primitives.strategy import Strategy
+from portbar.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +28,7 @@ from portbar.errors import Error, LaunchError
 from portbar.launching.arguments import check_queue, events_of
 from portbar.launching.queues import awaited, has_run, hides_failures
 from portbar.primitives.strategy import Strategy
+from portbar.records.dataclass import dataclass
 
 #: Most keys of one sort; their places are 32-bit numbers.
 MOST_KEYS: Final = (1 << 32) - 1

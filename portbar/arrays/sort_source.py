@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from portbar.arrays.source import Source
 from portbar.device.tuning import SortShape
 from portbar.primitives.pieces import Piece
 from portbar.primitives.scan.look_back import LookBack
+from portbar.records.dataclass import dataclass
 
 #: Values of a digit.
 BINS: Final = 256

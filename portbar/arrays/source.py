@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
@@ -27,6 +26,7 @@ from portbar.primitives.reduction.types import (
     structs_in,
 )
 from portbar.primitives.strategy import Strategy
+from portbar.records.dataclass import dataclass
 from portbar.rendering.templates import render_def
 
 _TEMPLATE: Final = "reduction/host.mako"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyopencl as cl
@@ -14,6 +13,7 @@ from portbar.arrays.request import array_types, check_apart, check_array, check_
 from portbar.arrays.source import Input
 from portbar.errors import Error, LaunchError
 from portbar.primitives.reduction.types import Type
+from portbar.records.dataclass import dataclass
 
 #: The names that PyOpenCL's `GenericScanKernel` gives to the values that an output statement uses.
 VALUES: Final = ("item", "prev_item", "last_item")

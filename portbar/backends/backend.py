@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from portbar.backends.variants import Variant, Variants
 from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
+from portbar.records.dataclass import dataclass
 from portbar.rendering.templates import Piece, fragment, has_def, render_def
 
 #: How the reason of a strategy begins that a measurement has refuted.

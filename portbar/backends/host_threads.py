@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from dataclasses import dataclass
 from typing import Final
 
 from portbar.backends.units import Clock, ComputeUnits
 from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
+from portbar.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)

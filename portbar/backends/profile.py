@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from portbar.backends.selection import units_of
@@ -10,6 +9,7 @@ from portbar.backends.units import ComputeUnits
 from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
+from portbar.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)

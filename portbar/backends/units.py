@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
+from portbar.records.dataclass import dataclass
 from portbar.rendering.templates import Piece
 
 #: Seconds without a new arrival after which discovery closes the poll where work-groups start nanoseconds apart.

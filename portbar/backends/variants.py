@@ -9,10 +9,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 from portbar.errors import UnsupportedFeatureError
+from portbar.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)

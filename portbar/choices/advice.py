@@ -6,7 +6,7 @@ It computes with what barriers and launches cost by the device's record, and run
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +19,7 @@ from portbar.device.addresses import device_of
 from portbar.device.costs import Costs, known_costs
 from portbar.device.facts import DeviceFacts
 from portbar.errors import LaunchError, RecordError
+from portbar.records.dataclass import dataclass
 from portbar.records.files import find
 
 if TYPE_CHECKING:

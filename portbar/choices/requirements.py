@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from portbar.backends.profile import DeviceProfile
@@ -15,6 +14,7 @@ from portbar.device.findings import Findings
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.primitives.split_barrier.selection import FEATURES
 from portbar.primitives.strategy import Strategy
+from portbar.records.dataclass import dataclass
 
 #: Begins each name for a use of split barriers, whose header the program must include.
 SPLIT_BARRIER: Final = "split_barrier."

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from portbar.device import icd
 from portbar.device.facts import ask, platform_facts
 from portbar.errors import DeviceError
 from portbar.records.classes import ruled
+from portbar.records.dataclass import dataclass
 from portbar.records.plain import plain_text
 
 if TYPE_CHECKING:

@@ -23,9 +23,11 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO, Any, Final, Literal, Protocol
+
+from portbar.records.dataclass import dataclass
 
 Status = Literal["ok", "error", "crash", "timeout"]
 

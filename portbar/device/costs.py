@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any, Final
 
 from portbar.device import matrix
@@ -14,6 +14,7 @@ from portbar.device.tuning import MOST
 from portbar.errors import RecordError
 from portbar.records import cache
 from portbar.records.classes import exactly, within
+from portbar.records.dataclass import dataclass
 from portbar.records.files import find
 from portbar.records.reading import known_us_of, rows_of, us_of
 

@@ -8,12 +8,13 @@ import os
 import platform as this_machine
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from portbar.device.emulation import emulator
 from portbar.errors import RecordError
 from portbar.records.classes import Rule, in_words, plain, readers, ruled
+from portbar.records.dataclass import dataclass
 from portbar.records.plain import plain_text
 
 if TYPE_CHECKING:

@@ -4,12 +4,13 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Annotated, Any, Final, Self, TypeAlias
 
 from portbar.device.tuning import ArrayTuning, WaitTuning
 from portbar.errors import RecordError
 from portbar.records.classes import LEFT_OUT, Rule, Text, plain, readers, ruled, within
+from portbar.records.dataclass import dataclass
 
 #: Kind of the cache's entries with findings. The number goes up when probes measure something else than before.
 CACHE_KIND: Final = "findings-10"

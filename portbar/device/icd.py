@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 from portbar.errors import DeviceError
 from portbar.locks import Lock
 from portbar.records import cache, scratch
+from portbar.records.dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyopencl as cl

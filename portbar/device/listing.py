@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from portbar.device.addresses import DeviceAddress, devices_of, list_devices
 from portbar.device.facts import DeviceFacts, facts, platform_facts
 from portbar.device.icd import VendorFile
 from portbar.errors import DeviceError
+from portbar.records.dataclass import dataclass
 from portbar.records.plain import plain_text
 
 #: Seconds that all drivers together may take to load and to answer: some wake a device up first.

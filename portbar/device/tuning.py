@@ -2,10 +2,11 @@
 
 # Without `from __future__ import annotations`: `records.classes.readers` takes annotations as values.
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Final, Self, TypeAlias
 
 from portbar.records.classes import LEFT_OUT, Rule, members, ruled, within
+from portbar.records.dataclass import dataclass
 
 #: Largest number of work-groups that a tuning may hold; the ranges of `hold` and `first_poll` end with it.
 MOST: Final = 0xFFFF_FFFF

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from portbar.device import causes, child, icd, quirks
@@ -20,6 +20,7 @@ from portbar.device.addresses import DeviceAddress, address_of
 from portbar.device.facts import DeviceFacts, device_key, facts
 from portbar.device.quirks.entry import KERNELS_TASK, QuirkKernel
 from portbar.records import cache
+from portbar.records.dataclass import dataclass
 from portbar.records.plain import plain_text
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import pyopencl as cl
@@ -34,6 +34,7 @@ from portbar.reading.places import Places
 from portbar.reading.reader import Reading, atomic_type_given, concerns, is_available, read
 from portbar.reading.report import DIVERGENCE, Misuse
 from portbar.reading.words import may_use, words
+from portbar.records.dataclass import dataclass
 
 PARAMETER: Final = "PORTBAR_GRID_PARAM"
 ENTER: Final = "PORTBAR_ENTER"

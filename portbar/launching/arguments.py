@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from portbar.launching.compiled import CompiledKernel
 from portbar.launching.launch import Launch
 from portbar.launching.parameters import SCALARS, KernelParameter, scalar_of
 from portbar.launching.queues import awaited, hides_failures
+from portbar.records.dataclass import dataclass
 from portbar.records.plain import amount
 
 _CONTEXT: Final = cl.mem_info.CONTEXT

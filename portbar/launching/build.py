@@ -14,7 +14,6 @@ import re
 import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +27,7 @@ from portbar.launching.parameters import Argument, arguments_of
 from portbar.primitives.strategy import Strategy
 from portbar.reading.words import reads_files
 from portbar.records import remembered, scratch
+from portbar.records.dataclass import dataclass
 
 _ARGUMENT_INFO: Final = "-cl-kernel-arg-info"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +20,7 @@ from portbar.primitives.layout import Layout
 from portbar.primitives.strategy import Strategy
 from portbar.reading.found import Checked, Facts, Unread
 from portbar.reading.words import may_use, words
+from portbar.records.dataclass import dataclass
 
 if TYPE_CHECKING:  # take long to import
     from portbar.primitives.reduction.loops import ReductionLoop

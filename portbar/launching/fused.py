@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from time import monotonic
 from typing import Any, Final
@@ -22,6 +21,7 @@ from portbar.launching.launch import Launch, LaunchPlan
 from portbar.launching.parameters import KernelParameter
 from portbar.launching.state import GridState
 from portbar.primitives import layout
+from portbar.records.dataclass import dataclass
 
 #: Launches with these arguments, None where something is due that the function leaves to others.
 Fused = Callable[[tuple[Any, ...]], Launch | None]
@@ -97,7 +97,7 @@ _PATIENCE: Final = """if not state.is_alone():
             words[2] = patience"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Remembered:
     """The function that launches one shape, and for which types of arguments and which state of the queue it was made."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
@@ -24,6 +24,7 @@ from portbar.launching.state import GridState, QueueState, Reported
 from portbar.locks import Lock
 from portbar.primitives.fault import Report
 from portbar.primitives.layout import Layout
+from portbar.records.dataclass import dataclass
 from portbar.records.plain import amount
 
 if TYPE_CHECKING:  # few launches have one

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from portbar.launching.launch import Launch, LaunchPlan, dry_runs
 from portbar.launching.state import GridState
 from portbar.primitives import layout
 from portbar.primitives.strategy import Strategy
+from portbar.records.dataclass import dataclass
 
 #: Work-groups a compute unit that are launched to find a GPU's bound; more are launched if all of them were resident.
 _GROUPS_PER_UNIT: Final = 32

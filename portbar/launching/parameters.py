@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +12,7 @@ import pyopencl as cl
 
 from portbar.errors import LaunchError
 from portbar.primitives.scalars import SCALARS as ALL_SCALARS
+from portbar.records.dataclass import dataclass
 
 #: Scalar types of OpenCL C, by each of their names -> the NumPy type.
 SCALARS: Final[dict[str, np.dtype[Any]]] = {

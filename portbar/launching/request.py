@@ -8,7 +8,6 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -26,6 +25,7 @@ from portbar.reading.encoding import decoded, printable
 from portbar.reading.found import Checked, Condition, Entering, Facts, Place, ReadKernel, Unread
 from portbar.reading.own_headers import may_include_more
 from portbar.records import remembered
+from portbar.records.dataclass import dataclass
 
 if TYPE_CHECKING:  # take long to import
     from portbar.primitives.reduction.use import Use

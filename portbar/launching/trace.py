@@ -6,7 +6,6 @@ The kernel records it, where its program is built with `trace`.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from portbar.launching.memory import Words
 from portbar.primitives.tracing import EVENT_WORDS, HEAD_WORDS, Tracing
+from portbar.records.dataclass import dataclass
 
 Times: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from portbar.primitives.scalars import SCALARS
+from portbar.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)

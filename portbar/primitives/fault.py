@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+
+from portbar.records.dataclass import dataclass
 
 #: Words of a state, copied or where the device writes them.
 Words = np.ndarray[Any, np.dtype[np.uint32]] | memoryview

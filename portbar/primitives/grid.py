@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar.backends.variants import Variant, Variants
 from portbar.device.facts import DeviceFacts
 from portbar.primitives.pieces import Piece
+from portbar.records.dataclass import dataclass
 
 if TYPE_CHECKING:  # a package that it is made of imports this module
     from portbar.primitives.strategy import Strategy

@@ -44,6 +44,7 @@ from portbar.reading.places import Places
 from portbar.reading.reader import checked, in_normal_form
 from portbar.reading.used import used_by
 from portbar.reading.words import words
+from portbar.records.dataclass import dataclass
 from portbar.rendering.folding import COLUMNS, folded, narrow
 from portbar.rendering.parts import Def, Group, Part, parts_in, written
 from portbar.rendering.pruning import reached
@@ -133,7 +134,7 @@ def _feature_macros(_: int, strategy: Strategy, included: tuple[str, ...], *, si
     return tuple(made)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Target:
     """The device that a program is rendered for, as far as its strategy does not say it."""
 
@@ -203,7 +204,7 @@ def _layout(headers: Iterable[Header]) -> Layout:
     return Layout.of(sorted((one for one in headers if one.name in order), key=lambda one: order[one.name]))
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Rendered:
     """The text of one header in a program of some layout, without those that it requires, in parts."""
 
@@ -421,7 +422,7 @@ def _header(name: str, contents: Mapping[str, Any]) -> Header:
     return HEADERS[key].with_content(contents.get(key))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class _ForReader:
     """A program's headers as its reader gets them: their names and declarations, the macros that they define, and `wide`,
     whether functions of a sub-group are barriers of the work-group.

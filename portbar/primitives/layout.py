@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import accumulate, takewhile
 from typing import Final
 
 from portbar.backends.variants import Variants
 from portbar.primitives.pieces import Area, Header, LocalWords, Preparation
+from portbar.records.dataclass import dataclass
 
 #: Words of 32 bits that share a cache line of 128 bytes, the largest among the devices met so far.
 LINE_WORDS: Final = 32

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from portbar.primitives.fault import Fault
+from portbar.records.dataclass import dataclass
 from portbar.rendering.templates import Piece
 
 if TYPE_CHECKING:  # a package that it is made of imports this module

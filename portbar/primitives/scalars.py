@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+
+from portbar.records.dataclass import dataclass
 
 
 class InMemory:

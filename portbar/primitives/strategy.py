@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +14,7 @@ from portbar.device.tuning import ArrayTuning, WaitTuning
 from portbar.primitives.atomics_table import AtomicsTable
 from portbar.primitives.reduction.selection import ReductionCapabilities
 from portbar.primitives.tracing import Tracing
+from portbar.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from portbar.backends.selection import CLOCKS, units_of
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from portbar.errors import UnsupportedFeatureError
+from portbar.records.dataclass import dataclass
 
 #: Device barriers of one work-group whose times are kept, unless the program says otherwise.
 USUAL_EVENTS: Final = 256

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from portbar.recording.steps import Buffer, Call, Conditional, Flag, Step, steps_in
+from portbar.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from portbar.reading.options import given_macros
@@ -13,6 +12,7 @@ from portbar.recording.origin import Origin
 from portbar.recording.phases import ASKED, PREFIX, Phases
 from portbar.recording.steps import Buffer, Call, Flag, Local, Size
 from portbar.recording.table import Slot, slots_of
+from portbar.records.dataclass import dataclass
 from portbar.rendering.templates import render_def
 
 _TEMPLATE: Final = "recording/replay.mako"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from portbar.launching.analysis import read_source
 from portbar.launching.kernel import Kernel
 from portbar.reading.options import words_of
 from portbar.recording.phases import Phases, phases_of
+from portbar.records.dataclass import dataclass
 
 _PYOPENCL: Final = str(Path(cl.__file__).parent / "cl")
 #: Options that a program's text takes in, and those that say how kernels are called.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from portbar.reading.options import words_of
 from portbar.reading.reader import tree_of
 from portbar.reading.tree import VARIABLE, Node, Tree, UnparsedError, below
 from portbar.reading.values import SUB_GROUP
+from portbar.records.dataclass import dataclass
 
 #: Work-item functions whose result is that of a virtual work-item, and whether they depend on the local size.
 ASKED: Final[Mapping[str, bool]] = {

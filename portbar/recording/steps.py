@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyopencl as cl
 from portbar.errors import LaunchError
 from portbar.recording.origin import Origin
 from portbar.recording.phases import Phase
+from portbar.records.dataclass import dataclass
 
 Size = tuple[int, int, int]
 _NUMBERS: Final = (int, float, np.integer, np.floating)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from portbar.recording.dependences import Waits
 from portbar.recording.steps import Argument, Buffer, Call, Conditional, Flag, Repetition, Step, StepValue
+from portbar.records.dataclass import dataclass
 
 Words: TypeAlias = "np.ndarray[Any, np.dtype[np.uint32]]"
 

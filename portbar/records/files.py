@@ -8,13 +8,13 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
 
 from portbar.errors import RecordError
 from portbar.records.bounds import MAX_DEPTH, shown
+from portbar.records.dataclass import dataclass
 from portbar.records.plain import printable
 from portbar.records.validation import validate
 from portbar.records.writing import is_file, is_folder

@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from portbar.errors import RecordError
 from portbar.records import writing
+from portbar.records.dataclass import dataclass
 from portbar.records.files import load, text
 
 #: First part of the name of every record that was taken over from a publication.

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 from portbar.errors import RenderError
+from portbar.records.dataclass import dataclass
 from portbar.rendering.source import WORD, without_comments
 from portbar.rendering.templates import BEGIN, marked
 

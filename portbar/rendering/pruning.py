@@ -9,10 +9,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from portbar.records.dataclass import dataclass
 from portbar.rendering.parts import Def, Group, Part, parts_in
 from portbar.rendering.source import WORD
 

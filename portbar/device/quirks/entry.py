@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from portbar.device.facts import DeviceFacts
+from portbar.records.dataclass import dataclass
 
 if TYPE_CHECKING:  # every program asks the table, and few run its programs
     from portbar.device.addresses import DeviceAddress

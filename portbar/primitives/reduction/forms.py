@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from portbar.primitives.reduction.code import combine_lines, parts
 from portbar.primitives.reduction.loops import ReductionLoop
 from portbar.primitives.reduction.operators import BuiltIn, short_form_operators
 from portbar.primitives.reduction.types import Complex, Scalar, Vector
+from portbar.records.dataclass import dataclass
 
 #: Operator -> the vote at a device barrier that gives its result over a grid.
 _VOTES: Final = {"logical_or": "any", "logical_and": "all"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from portbar.device import quirks
@@ -19,6 +18,7 @@ from portbar.primitives.reduction.selection import USUAL_LOCAL_SIZE, VARIANTS, L
 from portbar.primitives.reduction.types import SCALARS, Scalar
 from portbar.primitives.reduction.use import SHORT_FORMS, Use, Wanted
 from portbar.primitives.strategy import Strategy
+from portbar.records.dataclass import dataclass
 
 #: Launches without a grid that have locks, counters and faults of their own before the host clears those words.
 LAUNCHES: Final = 64

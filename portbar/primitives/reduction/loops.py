@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ from portbar.primitives.reduction.types import (
     structs_in,
     type_of,
 )
+from portbar.records.dataclass import dataclass
 
 LEVELS: Final = (
     "vector",

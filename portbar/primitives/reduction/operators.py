@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -13,6 +13,7 @@ from portbar.backends.variants import Variant, Variants
 from portbar.errors import Error
 from portbar.primitives.reduction.types import Complex, Indexed, Scalar, Type, Vector
 from portbar.reading.words import words
+from portbar.records.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from portbar.backends.variants import Variant, Variants, first_allowed
 from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
+from portbar.records.dataclass import dataclass
 
 #: Most work-items of a group for which scratch memory is laid out unless the author says otherwise.
 USUAL_LOCAL_SIZE: Final = 1024

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from portbar.errors import Error
 from portbar.primitives.scalars import SCALARS as SCALARS  # noqa: PLC0414 (types are built of these)
 from portbar.primitives.scalars import InMemory
 from portbar.primitives.scalars import Scalar as Scalar  # noqa: PLC0414 (the same)
+from portbar.records.dataclass import dataclass
 
 #: Bytes of the largest array.
 _MOST_BYTES: Final = 1 << 24

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from portbar.primitives.reduction.loops import ReductionLoop
@@ -16,6 +15,7 @@ from portbar.reading.found import Facts, ReadKernel
 from portbar.reading.options import words_of
 from portbar.reading.settings import read_settings
 from portbar.reading.words import hides_names, words
+from portbar.records.dataclass import dataclass
 
 #: Kinds of the functions that combine values by an operator.
 SHORT_FORMS: Final = ("reduce", "scan_inclusive", "scan_exclusive")

@@ -7,7 +7,7 @@ Not for scans of arrays from the host (`portbar.arrays.scan`), nor for those of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from functools import cached_property
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from portbar.primitives.scan.look_back import LookBack
 from portbar.primitives.strategy import Strategy
 from portbar.reading.found import Facts
 from portbar.reading.words import words
+from portbar.records.dataclass import dataclass
 
 _INCLUDED: Final = "portbar/scan.h"
 PARAMETER: Final = "PORTBAR_SCAN_PARAM"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from portbar.backends.variants import Variant, Variants, first_allowed
@@ -13,6 +12,7 @@ from portbar.primitives.strategy import Strategy
 from portbar.reading.doubt import doubtful_words
 from portbar.reading.found import Facts
 from portbar.reading.words import hides_names, words
+from portbar.records.dataclass import dataclass
 
 #: Use beyond waits that all work-items of a group reach -> what it is. Programs declare it by
 #: `require=("split_barrier.divergent",)`.

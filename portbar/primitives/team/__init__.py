@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from portbar.device import quirks
@@ -15,6 +14,7 @@ from portbar.primitives.reduction.header import scalars_of
 from portbar.primitives.reduction.operators import short_form_operators
 from portbar.primitives.strategy import Strategy
 from portbar.primitives.team.declared import DECLARED
+from portbar.records.dataclass import dataclass
 
 #: Teams of one launch that are usable at once: each split reuses the words of the one this many splits before.
 SPLITS: Final = 4
