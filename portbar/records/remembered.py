@@ -10,7 +10,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
@@ -41,16 +41,21 @@ def text_of(parts: tuple[Any, ...], make: Callable[[], str]) -> str:
     return value_of(parts, make)
 
 
-def value_of(parts: tuple[Any, ...], make: Callable[[], T], classes: Iterable[type] = ()) -> T:
+def value_of(
+    parts: tuple[Any, ...],
+    make: Callable[[], T],
+    classes: Iterable[type] = (),
+    later: Callable[[], Iterable[type]] = tuple,
+) -> T:
     """Return the value that follows from `parts` alone, from an earlier process or by `make`.
 
-    Parts are what `stable` takes; the value is what `coding.encoded` takes, with dataclasses among `classes`. Errors of `make`
-    are not remembered.
+    Parts are what `stable` takes; the value is what `coding.encoded` takes, with dataclasses among `classes` and those of
+    `later`. Errors of `make` are not remembered.
     """
     key = key_of(parts)
     if key is None:
         return make()
-    found = load(key, classes)
+    found = load(key, classes, later=later)
     if found is not None:
         known: T = found[0]
         return known
@@ -74,23 +79,28 @@ def key_of(parts: tuple[Any, ...]) -> str | None:
     return hashlib.sha256(stable((own, *parts)).encode(errors="surrogatepass")).hexdigest()[:32]
 
 
-def load(key: str, classes: Iterable[type] = (), kind: str = KIND) -> tuple[Any] | None:
-    """Return the value that an earlier process stored under a key, in a tuple; None without one that is whole."""
+def load(
+    key: str, classes: Iterable[type] = (), kind: str = KIND, later: Callable[[], Iterable[type]] = tuple
+) -> tuple[Any] | None:
+    """Return the value that an earlier process stored under a key, in a tuple; None without one that is whole.
+
+    Classes are as for `coding.decoded`.
+    """
     entry = cache.load(kind, key)
     if entry is None:
         return None
     try:
-        return (_whole(entry, classes),)
+        return (decoded(_whole(entry), classes, later),)
     except (ValueError, DamagedError) as error:
         cache.reject(kind, key, str(error))
         return None
 
 
-def _whole(entry: Mapping[str, Any], classes: Iterable[type]) -> Any:
+def _whole(entry: Mapping[str, Any]) -> Any:
     text = entry.get("json")
     if not isinstance(text, str) or entry.get("sha256") != _digest(text):
         raise DamagedError("its content is damaged")
-    return decoded(json.loads(text), classes)
+    return json.loads(text)
 
 
 def store(key: str, value: Any, kind: str = KIND) -> None:
@@ -112,9 +122,12 @@ def _digest(text: str) -> str:
 
 def stable(value: Any) -> str:
     """Return a text that two values share only if they are the same, in any process: sets have no order of their own there."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = (f"{one.name}={stable(getattr(value, one.name))}" for one in dataclasses.fields(value))
-        return f"{type(value).__qualname__}({','.join(fields)})"
+    kind = type(value)
+    if value is None or kind in {str, int, bool, float}:
+        return repr(value)
+    if kind is not type and dataclasses.is_dataclass(kind):
+        fields = [f"{name}={stable(getattr(value, name))}" for name in _field_names(kind)]
+        return f"{kind.__qualname__}({','.join(fields)})"
     if isinstance(value, Mapping):
         return f"{{{','.join(sorted(f'{stable(key)}:{stable(one)}' for key, one in value.items()))}}}"
     if isinstance(value, AbstractSet):
@@ -125,13 +138,22 @@ def stable(value: Any) -> str:
 
 
 @functools.cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+#: The parts of portbar that make nothing of what is remembered: no other part imports them.
+_APART: Final = ("cli", "survey")
+
+
+@functools.cache
 def _own_files() -> str | None:
     """A hash of names, sizes and times of portbar's code, templates and records; None where they are not files."""
     found = [portbar.__version__]
     try:
         for root in portbar.__path__:
             if Path(root, "__init__.py").is_file():
-                found += _files_below(root)
+                found += _files_below(root, _APART)
             else:
                 # A checkout has its data beside the package, in a folder with much else.
                 data = [Path(root, name) for name in ("cl_templates", "vendor_matrix")]
@@ -143,13 +165,22 @@ def _own_files() -> str | None:
     return hashlib.sha256("\n".join(found).encode(errors="surrogatepass")).hexdigest()
 
 
-def _files_below(folder: str) -> Iterator[str]:
-    """Names, sizes and times of the files of portbar in a folder and those below."""
-    with os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda one: one.name):
-            if entry.name.endswith((".py", ".mako", ".json")):
-                about = entry.stat()
-                yield f"{entry.name} {about.st_size} {about.st_mtime_ns}"
-            elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
-                yield entry.name
-                yield from _files_below(entry.path)
+def _files_below(folder: str, without: Collection[str] = ()) -> list[str]:
+    """Names, sizes and times of the files of portbar in a folder and those below, but for some folders."""
+    found, places = [], [folder]
+    for place in places:
+        below = place.removeprefix(folder)
+        with os.scandir(place) as entries:
+            for entry in entries:
+                name = entry.name
+                if name.endswith((".py", ".mako", ".json")):
+                    about = entry.stat()
+                    found.append(f"{below}/{name} {about.st_size} {about.st_mtime_ns}")
+                elif (
+                    "." not in name
+                    and name != "__pycache__"
+                    and name not in without
+                    and entry.is_dir(follow_symlinks=False)
+                ):
+                    places.append(entry.path)
+    return sorted(found)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from portbar.records.coding import DamagedError, decoded, encoded
+from portbar.records.coding import DamagedError, Later, decoded, encoded
 
 
 @dataclass(frozen=True)
@@ -63,3 +64,22 @@ def test_other_values_have_no_form(value: Any) -> None:
 def test_what_is_no_value_is_refused(value: Any) -> None:
     with pytest.raises(DamagedError):
         decoded(value, CLASSES)
+
+
+def test_classes_for_later_are_asked_for_with_their_values() -> None:
+    asked = []
+
+    def later() -> Iterable[type]:
+        asked.append("later")
+        return CLASSES
+
+    given = json.loads(json.dumps(encoded(("a", Later(lambda: Point(1))))))
+    name, point = decoded(given, (), later)
+    assert (name, asked) == ("a", [])
+    assert point.value == Point(1)
+    assert point.value is point.value
+    assert asked == ["later"]
+    assert decoded(encoded(Point(Pair(2))), (Point,), later) == Point(Pair(2))
+    assert asked == ["later", "later"]
+    with pytest.raises(DamagedError):
+        decoded(["later", 1, 2], CLASSES)
