@@ -38,12 +38,12 @@ _MOST_ITERATIONS: Final = 1 << 32
 RATES: Final = (1e3, 2e10)
 
 #: How barrier algorithms are called.
-_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_NAME: Final = r"[a-z][a-z0-9_]{0,39}"
 
 
 def _algorithm(name: str) -> str:
     # Whether there is an algorithm of that name, and may be chosen by a table, is for who chooses.
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(_NAME, name):
         raise ValueError(f"{name!r} is not the name of a barrier algorithm")
     return name
 

@@ -34,6 +34,7 @@ from portbar.reading.places import Places
 from portbar.reading.reader import Reading, atomic_type_given, concerns, is_available, read
 from portbar.reading.report import DIVERGENCE, Misuse
 from portbar.reading.words import may_use, words
+from portbar.records.coding import Later
 from portbar.records.dataclass import dataclass
 
 PARAMETER: Final = "PORTBAR_GRID_PARAM"
@@ -286,7 +287,7 @@ def make(request: ProgramRequest) -> tuple[ProgramAnalysis, bool]:
         read.headers,
         tuple(replace(one, split_counted=counted) for one in strategies),
         counted,
-        checked.facts,
+        Later(lambda: checked.facts),
         doubtful_words(read.text, read.options),
         checked.unread,
         # Functions that prepare the words are in the text.

@@ -33,7 +33,7 @@ CONTIGUOUS: Final = (
 CONTEXT_MARK: Final = "_portbar_context"
 OBJECT_MARK: Final = "_portbar_object_context"
 
-_OBJECT: Final = re.compile(r"\b(?:(?P<kind>image|sampler)\w*_t\b|(?P<pipe>pipe) )")
+_OBJECT: Final = r"\b(?:(?P<kind>image|sampler)\w*_t\b|(?P<pipe>pipe) )"
 
 #: Types of memory objects; all others are images.
 _OBJECT_KINDS: Final[dict[Any, str]] = {cl.mem_object_type.BUFFER: "buffer", cl.mem_object_type.PIPE: "pipe"}
@@ -85,7 +85,7 @@ def _problem(parameter: KernelParameter, argument: Any) -> str | None:
             f"{given}, the parameter is the pointer {type_name}: pass a pyopencl.Buffer, a pyopencl.array.Array or shared "
             "virtual memory"
         )
-    found = _OBJECT.search(type_name)
+    found = re.search(_OBJECT, type_name)
     if found is not None:
         wanted = found["kind"] or found["pipe"]
         fits = isinstance(argument, cl.Sampler) if wanted == "sampler" else _object_kind(argument) == wanted

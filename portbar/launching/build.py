@@ -25,7 +25,6 @@ from portbar.device.facts import facts
 from portbar.errors import BuildError
 from portbar.launching.parameters import Argument, arguments_of
 from portbar.primitives.strategy import Strategy
-from portbar.reading.words import reads_files
 from portbar.records import remembered, scratch
 from portbar.records.dataclass import dataclass
 
@@ -218,8 +217,8 @@ def warn_of_log(device: cl.Device, log: str) -> None:
 
 #: PyOpenCL's own variable, by which binaries are not kept.
 _VARIABLE: Final = "PYOPENCL_NO_CACHE"
-#: Variables that change what is compiled: options for every program, and those of Intel's compiler.
-_COMPILING: Final = re.compile(r"PYOPENCL_BUILD_OPTIONS|CL_CONFIG_\w+")
+#: How the names of variables begin that change what is compiled: options for every program, and those of Intel's compiler.
+_COMPILING: Final = ("PYOPENCL_BUILD_OPTIONS", "CL_CONFIG_")
 
 
 @dataclass(frozen=True)
@@ -269,10 +268,24 @@ def _key(device: cl.Device, text: str, options: Sequence[str]) -> str | None:
     from pyopencl.characterize import has_src_build_cache  # noqa: PLC0415 (PyOpenCL imports it for a build, too)
 
     # A file that the driver reads may change.
-    if has_src_build_cache(device) or _is_off() or reads_files(text, tuple(options)):
+    if has_src_build_cache(device) or _is_off() or _reads_files(text, tuple(options)):
         return None
-    environment = {name: value for name, value in os.environ.items() if _COMPILING.fullmatch(name)}
+    environment = {name: value for name, value in os.environ.items() if name.startswith(_COMPILING)}
     return remembered.key_of(("binary", text, tuple(options), facts(device), environment, _processor()))
+
+
+#: The words of directives and options by which a driver reads files.
+_FILE_WORDS: Final = ("include", "import", "embed")
+
+
+def _reads_files(text: str, options: tuple[str, ...]) -> bool:
+    """Whether a driver that compiles a text may read other files."""
+    spliced = "\n".join([text, *options]).replace("\\\r\n", "").replace("\\\n", "")
+    if not any(word in spliced for word in _FILE_WORDS):
+        return False
+    from portbar.reading.words import reads_files  # noqa: PLC0415 (few texts have one of the words)
+
+    return reads_files(text, options)
 
 
 def _is_off() -> bool:
@@ -287,7 +300,8 @@ def _processor() -> str:
             first = lines.read(1 << 13).partition(b"\n\n")[0]
     except OSError:
         return ""
-    found = re.findall(rb"^(?:model name|flags|Features|CPU part)\s*:.*", first, re.MULTILINE)
+    of_compilers = (b"model name", b"flags", b"Features", b"CPU part")
+    found = [line for line in first.split(b"\n") if line.partition(b":")[0].strip() in of_compilers]
     return b"\n".join(found).decode(errors="replace")
 
 

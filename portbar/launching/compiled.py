@@ -18,14 +18,14 @@ from portbar.launching.launch import States
 from portbar.launching.parameters import GRID, SCALARS, Hidden, exclusive_pairs, hidden_of, parameters_of
 from portbar.primitives.layout import Layout
 from portbar.primitives.strategy import Strategy
-from portbar.reading.found import Checked, Facts, Unread
-from portbar.reading.words import may_use, words
+from portbar.records.coding import Later
 from portbar.records.dataclass import dataclass
 
 if TYPE_CHECKING:  # take long to import
     from portbar.primitives.reduction.loops import ReductionLoop
     from portbar.primitives.reduction.use import Use
     from portbar.primitives.scan import DeviceScan
+    from portbar.reading.found import Checked, Facts, Unread
 
 
 def has_part(context: cl.Context, devices: Sequence[cl.Device], device: cl.Device) -> bool:
@@ -65,7 +65,7 @@ class CompiledProgram:
     #: Work-groups that each launch of a grid needs at the same time.
     least_groups: int
     #: Those of the source; None where nothing in it needed them, or it could not be read.
-    facts: Facts | None
+    facts: Later[Facts | None]
     #: Identifiers of the source about which a driver's macros decide.
     doubtful: frozenset[str]
     #: Reads the source in any case.
@@ -105,7 +105,7 @@ class CompiledProgram:
 
     @cached_property
     def _typedefs(self) -> dict[str, str]:
-        facts = self.facts or self.read()
+        facts = self.facts.value or self.read()
         if facts is None or not facts.is_whole:
             return {}
         named = facts.typedefs.items()
@@ -127,6 +127,8 @@ class CompiledProgram:
         from portbar.primitives.agreement import register  # noqa: PLC0415 (only debug builds need it)
 
         made: Checked | Unread = self.part(("checks", strategy), lambda: self._made_with_checks(strategy))
+        from portbar.reading.found import Unread  # noqa: PLC0415 (the same)
+
         if isinstance(made, Unread):
             return made
         # Faults of the checks can name these conditions from now on.
@@ -153,7 +155,7 @@ class CompiledProgram:
 
         source = self.checked(strategy)
         return resolve_includes(
-            self.source if isinstance(source, Unread) else source,
+            source if isinstance(source, str) else self.source,
             strategy,
             name=self.name,
             use=self.reduction_use,
@@ -237,6 +239,12 @@ class CompiledProgram:
         return device
 
 
+def _words(source: str, options: tuple[str, ...]) -> frozenset[str]:
+    from portbar.reading.words import words  # noqa: PLC0415 (few kernels need it)
+
+    return words(source, options)
+
+
 class KernelOnDevice(NamedTuple):
     """A kernel on one device, by the device's own algorithm."""
 
@@ -258,12 +266,9 @@ class CompiledKernel:
         arguments = program.compiled(program.devices[0]).arguments_of(handle, name)
         parameters = parameters_of(arguments, self.program.scalar)
         checked = program.checked(program.strategy(program.devices[0]))
-        source = program.source if isinstance(checked, Unread) else checked
-        # Checks may add hidden parameters.
-        facts = program.facts if source == program.source else None
-        read = None if facts is None else facts.kernels.get(name)
-        names = [one.name for one in parameters] if parameters is not None else read.parameters if read else None
-        self.hidden = hidden_of(name, names, words(source, program.options))
+        source = checked if isinstance(checked, str) else program.source
+        names = self._names_read(source) if parameters is None else [one.name for one in parameters]
+        self.hidden = hidden_of(name, names, partial(_words, source, program.options))
         skipped = Hidden.COUNT if self.hidden else 0
         self.count = handle.num_args - skipped
         #: The author's; None if the driver does not report them.
@@ -272,6 +277,13 @@ class CompiledKernel:
         self.fitting: set[tuple[int, np.dtype[Any]]] = set()
         # Places of parameters that must not get one buffer. Without a grid no work-group waits for what another one writes.
         self.exclusive = exclusive_pairs(self.parameters or ()) if self.hidden is GRID else ()
+
+    def _names_read(self, source: str) -> Sequence[str] | None:
+        """The names of the parameters of a kernel that the driver does not report."""
+        # Checks may add hidden parameters.
+        facts = self.program.facts.value if source == self.program.source else None
+        read = None if facts is None else facts.kernels.get(self.name)
+        return None if read is None else read.parameters
 
     def handle(
         self, device: cl.Device, strategy: Strategy | None = None, args: Sequence[object] = (), other: int = 0
@@ -309,10 +321,12 @@ class CompiledKernel:
 
     def may_declare(self, type_name: str, by: str) -> bool:
         """Whether the kernel may declare a variable of a type of portbar's, `by` that name or a macro's."""
-        program, facts = self.program, self.program.facts
+        program, facts = self.program, self.program.facts.value
         kernel = None if facts is None else facts.kernels.get(self.name)
         if kernel is not None and kernel.is_whole and by not in program.doubtful:
             return type_name in kernel.types
+        from portbar.reading.words import may_use  # noqa: PLC0415 (few kernels need it)
+
         return may_use(by, program.source, program.options)
 
     def label(self, device: cl.Device) -> tuple[str, str]:

@@ -21,8 +21,9 @@ SCALARS: Final[dict[str, np.dtype[Any]]] = {
     **{f"unsigned {scalar.c[1:]}": scalar.dtype for scalar in ALL_SCALARS if scalar.kind == "uint"},
 }
 
-_VALUE: Final = re.compile(r"(?P<scalar>[a-z][a-z ]*?)(?P<lanes>2|3|4|8|16)?")
-_QUALIFIER: Final = re.compile(r"\b(?:const|volatile|restrict|(?:__)?(?:global|constant))\b")
+_QUALIFIER: Final = r"\b(?:const|volatile|restrict|(?:__)?(?:global|constant))\b"
+#: The numbers of elements of vectors, and none for a scalar.
+_LANES: Final = ("", "2", "3", "4", "8", "16")
 
 
 @dataclass(frozen=True)
@@ -90,18 +91,24 @@ class KernelParameter:
 
 def scalar_of(type_name: str) -> str | None:
     """The scalar type of a pointer to scalars or vectors; None for another type."""
-    written = _VALUE.fullmatch(" ".join(_QUALIFIER.sub("", type_name.removesuffix("*")).split()))
-    return written["scalar"] if written is not None and written["scalar"] in SCALARS else None
+    element = type_name.removesuffix("*")
+    if element not in SCALARS:
+        element = _parts(" ".join(re.sub(_QUALIFIER, "", element).split()))[0]
+    return element or None
 
 
 def bytes_of(type_name: str) -> int | None:
     """Bytes of a scalar or a vector type, None for another type."""
-    written = _VALUE.fullmatch(type_name)
-    if written is None or written["scalar"] not in SCALARS:
-        return None
+    scalar, lanes = _parts(type_name)
     # Three elements take as much as four.
-    lanes = 4 if written["lanes"] == "3" else int(written["lanes"] or 1)
-    return SCALARS[written["scalar"]].itemsize * lanes
+    return SCALARS[scalar].itemsize * (4 if lanes == "3" else int(lanes or 1)) if scalar else None
+
+
+def _parts(type_name: str) -> tuple[str, str]:
+    """The scalar type of a scalar or a vector type, and the number of its elements; two empty texts for another type."""
+    scalar = type_name.rstrip("0123456789")
+    lanes = type_name.removeprefix(scalar)
+    return (scalar, lanes) if scalar in SCALARS and lanes in _LANES else ("", "")
 
 
 def arguments_of(kernel: cl.Kernel) -> tuple[Argument, ...] | None:
@@ -148,7 +155,8 @@ def _parameter(argument: Argument, scalar: Callable[[str], str | None]) -> Kerne
         return KernelParameter(name, f"pipe {type_name}", "other")
     if type_name in SCALARS:
         return KernelParameter(name, type_name, "scalar")
-    found = scalar(type_name)
+    # No author defines the name of a vector.
+    found = None if bytes_of(type_name) else scalar(type_name)
     return KernelParameter(name, type_name, "other" if found is None else "scalar", found)
 
 
@@ -163,18 +171,18 @@ def _access(argument: Argument) -> str:
     return "unchanging" if qualifiers & of_pointer.RESTRICT and not qualifiers & of_pointer.VOLATILE else ""
 
 
-def hidden_of(kernel: str, names: Sequence[str] | None, used: AbstractSet[str]) -> Hidden | None:
+def hidden_of(kernel: str, names: Sequence[str] | None, used: Callable[[], AbstractSet[str]]) -> Hidden | None:
     """Return the hidden parameters of a kernel, None if it has none.
 
-    `names` are those of its parameters, None if they are unknown: then the program's words decide, `used`.
+    `names` are those of its parameters, None if they are unknown: then the program's words decide, which `used` returns.
     """
     if names is None:
-        return next((kind for kind in _KINDS if not used.isdisjoint(kind.macros)), None)
+        return next((kind for kind in _KINDS if not used().isdisjoint(kind.macros)), None)
     found = next((kind for kind in _KINDS if names[:1] == [kind.state]), None)
     for kind in _KINDS:
         if kind is found or kind.state not in names:
             continue
-        macro = next((macro for macro in kind.macros if macro in used), kind.macros[-1])
+        macro = next((macro for macro in kind.macros if macro in used()), kind.macros[-1])
         more = ", and the only hidden one" if kind is SCAN else ""
         if (found, kind) == (GRID, GANGS):
             more = "; in a kernel with a grid, call the functions that take &grid instead"

@@ -23,7 +23,6 @@ from portbar.launching.occupancy import Occupancies
 from portbar.launching.parameters import CHECKS, GRID, SCAN, KernelParameter, bytes_of
 from portbar.launching.state import GridState, QueueState
 from portbar.primitives import layout
-from portbar.reading.words import may_use
 from portbar.records.plain import amount
 
 Size = tuple[int, ...]
@@ -258,6 +257,8 @@ def suits_cpu(
     line of the cache: with fewer, several threads write to each line; with more, the loop over work-items costs more.
     A line has 64 bytes if the driver does not report it (0).
     """
+    from portbar.reading.words import may_use  # noqa: PLC0415 (many launches state their local size)
+
     if not any(may_use(name, source, options) for name in _STRIDES):
         return 1
     return max(1, (cache_line or 64) // element_bytes(parameters))

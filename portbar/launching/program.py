@@ -27,20 +27,20 @@ from portbar.errors import DeviceError, Error, LoopLimitWarning, UnreadWarning
 from portbar.launching.build import kernel_names
 from portbar.launching.compiled import CompiledProgram, has_part
 from portbar.launching.kernel import Kernel
-from portbar.launching.request import READ, ProgramAnalysis, ProgramRequest, given_source, listed
+from portbar.launching.request import ProgramAnalysis, ProgramRequest, given_source, listed, read_classes
 from portbar.primitives.atomics_table import AtomicsTable
 from portbar.primitives.layout import Layout
 from portbar.primitives.pieces import Area, LocalWords
 from portbar.primitives.reduction.selection import ReductionCapabilities
 from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
 from portbar.primitives.tracing import MOST_EVENTS, USUAL_EVENTS, Tracing
-from portbar.reading.found import Facts, Unread
 from portbar.records import remembered
 
 if TYPE_CHECKING:  # take long to import
     from portbar.choices.requirements import Required
     from portbar.primitives.reduction.loops import ReductionLoop
     from portbar.primitives.scan import DeviceScan
+    from portbar.reading.found import Facts, Unread
 
 
 def warn_of_unread(unread: Iterable[Unread], stacklevel: int) -> None:
@@ -59,7 +59,7 @@ def warn_of_unread(unread: Iterable[Unread], stacklevel: int) -> None:
 
 def warn_of_unchecked(sources: Iterable[str | Unread], stacklevel: int) -> None:
     """Say why a debug build has no checks of conditions."""
-    found = next((one for one in sources if isinstance(one, Unread)), None)
+    found = next((one for one in sources if not isinstance(one, str)), None)
     if found is not None:
         warnings.warn(
             f"{found.place.file}: debug=True checks no conditions of this program: {found.reason}",
@@ -83,14 +83,13 @@ _CLASSES: Final = (
         AtomicsTable,
     ),
     *(ReductionCapabilities, Tracing, ComputeUnits, HostThreads, Layout, Area, LocalWords),
-    *READ,
 )
 
 
 def made_of(request: ProgramRequest) -> ProgramAnalysis:
     """The choices and the results of reading for a request; raises the errors of `Program`."""
     key = request.key
-    kept = None if key is None else remembered.load(key, _classes(request))
+    kept = None if key is None else remembered.load(key, _classes(request), later=read_classes)
     if kept is not None:
         made: ProgramAnalysis = kept[0]
         if request.require:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -21,21 +20,19 @@ from portbar.device import quirks
 from portbar.errors import Error
 from portbar.primitives.layout import Layout
 from portbar.primitives.strategy import Strategy
-from portbar.reading.encoding import decoded, printable
-from portbar.reading.found import Checked, Condition, Entering, Facts, Place, ReadKernel, Unread
-from portbar.reading.own_headers import may_include_more
 from portbar.records import remembered
+from portbar.records.coding import Later
 from portbar.records.dataclass import dataclass
 
 if TYPE_CHECKING:  # take long to import
     from portbar.primitives.reduction.use import Use
-
+    from portbar.reading.found import Facts, Unread
 
 #: Where a driver stops reading, and what has no UTF-8.
-_UNREADABLE: Final = re.compile("[\0\ud800-\udfff]")
+_UNREADABLE: Final = "[\0\ud800-\udfff]"
 
 #: Text that can only be meant as the path of a source.
-_PATH: Final = re.compile(r"[^\s(){};]+\.(?:cl|clh|c|h|ocl|opencl)")
+_PATH: Final = r"[^\s(){};]+\.(?:cl|clh|c|h|ocl|opencl)"
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ def given_source(source: Any, options: Any = ()) -> Given:
     """Read a source and the files that it includes; `Error` if it is not text, or an option is not."""
     options = _options(options)
     name, text = _name_and_text(source)
-    if may_include_more(text):
+    if _may_include_more(text):
         from portbar.reading.includes import whole_text  # noqa: PLC0415 (most sources include headers of portbar's alone)
 
         text = whole_text(text, name, source.parent if isinstance(source, Path) else None, options)
@@ -65,11 +62,23 @@ def given_source(source: Any, options: Any = ()) -> Given:
     return Given(name, text, options)
 
 
+def _may_include_more(text: str) -> bool:
+    """Whether a text may include other files than portbar's headers."""
+    plain = sum(text.count(f"include {bracket}portbar/") for bracket in '"<')
+    if text.count("include") == plain:
+        return False
+    from portbar.reading.own_headers import may_include_more  # noqa: PLC0415 (most texts are plain)
+
+    return may_include_more(text)
+
+
 def _options(given: Any) -> tuple[str, ...]:
     """Build options as PyOpenCL takes them: a list of strings and paths, one string with quotes of a shell, or None."""
     if given is None or (isinstance(given, tuple) and not given):
         return ()
     # Most programs have no options.
+    import shlex  # noqa: PLC0415
+
     from portbar.reading.options import quoted  # noqa: PLC0415
 
     if isinstance(given, str):
@@ -82,7 +91,7 @@ def _options(given: Any) -> tuple[str, ...]:
         raise Error(f"options= must be a list of build options, such as ['-DSIZE=64'], not {type(given).__name__}")
     options = [quoted(str(one)) if isinstance(one, PurePath) else one for one in listed("options", given)]
     for option in options:
-        if not isinstance(option, str) or _UNREADABLE.search(option):
+        if not isinstance(option, str) or re.search(_UNREADABLE, option):
             raise Error(f"options= must hold build options as strings, but it contains {shortened(option)}")
     return tuple(options)
 
@@ -100,12 +109,12 @@ def _name_and_text(source: Any) -> tuple[str, str]:
     """Return the name of a source in messages, and its text."""
     if not isinstance(source, str | Path):
         raise Error(f"the source of a program must be text or a pathlib.Path, not {type(source).__name__}")
-    if isinstance(source, str) and _PATH.fullmatch(source):
+    if isinstance(source, str) and "\n" not in source and re.fullmatch(_PATH, source):
         raise Error(
             f"the source of a program is its text, and {source!r} looks like a path: pass pathlib.Path({source!r})"
         )
     name = source.name if isinstance(source, Path) else "program.cl"
-    text, line = printable(source if isinstance(source, str) else decoded(source.read_bytes()))
+    text, line = _printable(source)
     if line is not None:
         raise Error(f"{name}, line {line}: the text outside comments is not UTF-8: save the file as UTF-8")
     before, null, _ = text.partition("\0")
@@ -116,14 +125,26 @@ def _name_and_text(source: Any) -> tuple[str, str]:
     return name, text.removeprefix("\ufeff")
 
 
+def _printable(source: str | Path) -> tuple[str, int | None]:
+    """The text of a source with question marks for undecoded bytes of comments, and the line of the first one elsewhere."""
+    if isinstance(source, str) and source.isascii():
+        return source, None
+    from portbar.reading.encoding import decoded, printable  # noqa: PLC0415 (most sources are plain)
+
+    return printable(source if isinstance(source, str) else decoded(source.read_bytes()))
+
+
 T = TypeVar("T")
 
 #: The environment variable with a user's overrides of choices.
 _OVERRIDES: Final = "PORTBAR_STRATEGY"
 
 
-#: Classes of the results of reading.
-READ: Final = (Checked, Condition, Entering, Facts, ReadKernel, Place, Unread)
+def read_classes() -> tuple[type, ...]:
+    """Classes of the results of reading."""
+    from portbar.reading import found  # noqa: PLC0415 (takes long to import)
+
+    return (found.Checked, found.Condition, found.Entering, found.Facts, found.ReadKernel, found.Place, found.Unread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +178,7 @@ class ProgramRequest:
 
     def part(self, what: tuple[Any, ...], make: Callable[[], T]) -> T:
         """A part of what is made of the request, from an earlier process or by `make`."""
-        return make() if self.key is None else remembered.value_of((self.key, *what), make, READ)
+        return make() if self.key is None else remembered.value_of((self.key, *what), make, later=read_classes)
 
 
 @dataclass(frozen=True)
@@ -170,7 +191,7 @@ class ProgramAnalysis:
     strategies: tuple[Strategy, ...]
     #: Whether counts of split barriers can be seen.
     counted: bool
-    facts: Facts | None
+    facts: Later[Facts | None]
     #: Identifiers in text about which a driver's macros decide.
     doubtful: frozenset[str]
     unread: tuple[Unread, ...]

@@ -22,11 +22,11 @@ Piece = tuple[str, str]
 
 #: Begins a part or a group in the text of a def; the rest of the line says which. No template has this character.
 BEGIN: Final = "\x1e"
-_MARK: Final = re.compile(rf"{BEGIN}.*\n?")
+_MARK: Final = rf"{BEGIN}.*\n?"
 #: A line of a template that says what a part defines, or where a group begins or ends.
-_STATIC: Final = re.compile(r'\$\{(?:defines\(((?:"\w+"(?:, )?)*)\)|(group|end)\(\))\}')
+_STATIC: Final = r'\$\{(?:defines\(((?:"\w+"(?:, )?)*)\)|(group|end)\(\))\}'
 
-_NAME = re.compile(r"[a-z0-9_]+(?:/[a-z0-9_]+)*\.mako")
+_NAME: Final = r"[a-z0-9_]+(?:/[a-z0-9_]+)*\.mako"
 
 
 def has_def(name: str, def_name: str) -> bool:
@@ -47,7 +47,7 @@ def fragment(name: str, def_name: str, context: Mapping[str, Any]) -> str:
 def _source(name: str) -> str:
     if Path(name).is_absolute() and name.endswith(".mako"):
         return Path(name).read_text(encoding="utf-8")
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(_NAME, name):
         raise RenderError(
             f"{name!r} is not a template name: lower-case letters, digits and _ in folders separated by /, ending in .mako"
         )
@@ -112,7 +112,7 @@ def _with_marks(source: str) -> str:
     def mark(found: re.Match[str]) -> str:
         return begins(found[2]) if found[2] else begins("defines", re.findall(r"\w+", found[1]))
 
-    return _STATIC.sub(mark, source)
+    return re.sub(_STATIC, mark, source)
 
 
 def render_def(name: str, def_name: str, context: Mapping[str, Any]) -> str:
@@ -121,7 +121,7 @@ def render_def(name: str, def_name: str, context: Mapping[str, Any]) -> str:
     Names are paths below `cl_templates`, or absolute paths of templates outside of portbar. A `RenderError` has the text of
     the failing def, numbered as in its file, and the names that it was given.
     """
-    text = _MARK.sub("", marked(name, def_name, context))
+    text = re.sub(_MARK, "", marked(name, def_name, context))
     return text.strip("\n") + "\n"
 
 

@@ -105,6 +105,53 @@ def started(device: cl.Device, source: str, **keywords: Any) -> tuple[list[str],
     return loaded, compiled, later
 
 
+#: Of a start after another: the modules of portbar, and those of them whose dataclasses had methods compiled.
+COUNTS = """
+import dataclasses, json, sys
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+classes = []
+dataclasses.exec = lambda text, names, *more: classes.append(names["__name__"]) or exec(text, names, *more)
+import portbar
+from portbar.device.addresses import DeviceAddress
+
+device = DeviceAddress.from_json(json.loads(sys.argv[1])).resolve()
+context = cl.Context([device])
+queue = cl.CommandQueue(context)
+numbers = pyopencl.array.to_device(queue, np.arange(64, 0, -1, dtype=np.uint32))
+launched = (queue, (8,), (8,), numbers.data, np.uint32(1))
+"""
+COUNTED = """
+modules = sorted(name for name in sys.modules if name.startswith("portbar."))
+print(json.dumps([modules, [name for name in classes if name.startswith("portbar.")], numbers.get().tolist()]))
+"""
+#: Operation -> its text, and the most modules of portbar that it may import.
+ASKED = {
+    "program": ("kernel = portbar.Program(context, sys.argv[2]).kernel('k'); kernel(*launched).wait()", 95),
+    "sort": ("numbers = portbar.sort(queue, numbers)", 122),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_second_start_compiles_no_class_and_imports_no_reader(
+    device: cl.Device, findings: object, asked: str
+) -> None:
+    text, most = ASKED[asked]
+    source = SOURCE.replace("typedef uint count;", "").replace("count", "uint")
+    call = [sys.executable, "-c", COUNTS + text + COUNTED, json.dumps(address_of(device).to_json()), source]
+    for _ in range(2):
+        done = subprocess.run(
+            call, env=checkout.environment(), capture_output=True, text=True, timeout=110, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        modules, classes, numbers = json.loads(done.stdout)
+        assert numbers == list(range(1, 65))
+    assert classes == []
+    assert [name for name in modules if name.startswith("portbar.reading.")] == []
+    assert len(modules) <= most
+
+
 def keeps_binaries(device: cl.Device) -> bool:
     return not has_src_build_cache(device)
 

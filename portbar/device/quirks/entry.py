@@ -81,7 +81,8 @@ class Quirk:
 
     def matches(self, facts: DeviceFacts, log: str = "") -> bool:
         """Whether a device has the fault; the log is a build log or what a process printed before it crashed."""
-        return (not self.needs_symptom or re.search(self.symptom, log) is not None) and self.where(facts)
+        shows = not self.needs_symptom or (log != "" and re.search(self.symptom, log) is not None)
+        return shows and self.where(facts)
 
     def shown_by(self, result: ChildResult) -> bool:
         """Whether the program's result shows the fault."""

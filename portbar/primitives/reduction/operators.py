@@ -12,7 +12,6 @@ import numpy as np
 from portbar.backends.variants import Variant, Variants
 from portbar.errors import Error
 from portbar.primitives.reduction.types import Complex, Indexed, Scalar, Type, Vector
-from portbar.reading.words import words
 from portbar.records.dataclass import dataclass
 
 
@@ -44,6 +43,8 @@ class Operator:
     _spelled: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        from portbar.reading.words import words  # noqa: PLC0415 (most programs have no operators of their own)
+
         if not isinstance(self.expression, str) or not {"a", "b"} <= words(self.expression):
             raise Error(
                 f"an operator must be an OpenCL C expression in a and b, such as 'a * b', not {self.expression!r}; built-in "

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from portbar.errors import BuildError, Error
 from portbar.primitives.pieces import Header, Piece
@@ -20,9 +20,10 @@ from portbar.primitives.reduction.types import Array, Type, structs_in
 from portbar.primitives.scan.declared import declared
 from portbar.primitives.scan.look_back import LookBack
 from portbar.primitives.strategy import Strategy
-from portbar.reading.found import Facts
-from portbar.reading.words import words
 from portbar.records.dataclass import dataclass
+
+if TYPE_CHECKING:  # takes long to import
+    from portbar.reading.found import Facts
 
 _INCLUDED: Final = "portbar/scan.h"
 PARAMETER: Final = "PORTBAR_SCAN_PARAM"
@@ -158,6 +159,8 @@ def check_included(name: str, headers: Sequence[str], scans: tuple[DeviceScan, .
 
 def check_declared(name: str, text: str, options: tuple[str, ...], scans: tuple[DeviceScan, ...]) -> None:
     """Check that a program without scans has no kernel that scans; a `BuildError` if it has."""
+    from portbar.reading.words import words  # noqa: PLC0415 (arrays are scanned without it)
+
     if not scans and PARAMETER in words(text, options):
         raise BuildError(f"{name}: a kernel takes {PARAMETER}, but scans= declares no portbar.DeviceScan")
 

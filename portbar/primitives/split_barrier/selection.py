@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from portbar.backends.variants import Variant, Variants, first_allowed
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from portbar.primitives.strategy import Strategy
-from portbar.reading.doubt import doubtful_words
-from portbar.reading.found import Facts
-from portbar.reading.words import hides_names, words
 from portbar.records.dataclass import dataclass
+
+if TYPE_CHECKING:  # takes long to import
+    from portbar.reading.found import Facts
 
 #: Use beyond waits that all work-items of a group reach -> what it is. Programs declare it by
 #: `require=("split_barrier.divergent",)`.
@@ -84,6 +84,10 @@ def shows_counts(source: str, options: tuple[str, ...] = (), facts: Facts | None
 
     In doubt it may, if it uses split barriers at all.
     """
+    # Who chooses does not read.
+    from portbar.reading.doubt import doubtful_words  # noqa: PLC0415
+    from portbar.reading.words import hides_names, words  # noqa: PLC0415
+
     doubtful = doubtful_words(source, options)
     if facts is None or not facts.is_whole or any(word.startswith(_PREFIX) for word in doubtful):
         return hides_names(source, options) or any(word.startswith(_PREFIX) for word in words(source, options))
