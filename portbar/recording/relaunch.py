@@ -24,6 +24,8 @@ def enqueuer(
 ) -> Callable[[cl.CommandQueue, Sequence[cl.Event] | None, Turns], cl.Event]:
     """A function that enqueues a recorded launch alone, with a kernel object of its own."""
     made: list[cl.Kernel] = []
+    setters: list[Callable[[int, Any], None]] = []
+    changing = [(index, one) for index, one in enumerate(arguments) if isinstance(one, StepValue) and one.turn]
 
     def enqueue(queue: cl.CommandQueue, wait_for: Sequence[cl.Event] | None, turns: Turns) -> cl.Event:
         if not made:
@@ -32,29 +34,28 @@ def enqueuer(
             else:
                 made.append(_other(kernel))
             for index, argument in enumerate(arguments):
-                if not _changes(argument):
-                    made[0].set_arg(index, _given(argument, turns))
-        for index, argument in enumerate(arguments):
-            if _changes(argument):
-                made[0].set_arg(index, _given(argument, turns))
+                if not (isinstance(argument, StepValue) and argument.turn):
+                    made[0].set_arg(index, _given(argument))
+            # The public way tries a memory object first, which takes 11 us in place of 0.3.
+            setters.append(getattr(made[0], "_set_arg_buf", made[0].set_arg))
+        for index, value in changing:
+            setters[0](index, _at(value, turns))
         return cl.enqueue_nd_range_kernel(queue, made[0], global_size, local_size, offset, wait_for=wait_for)
 
     return enqueue
 
 
-def _changes(argument: Argument) -> bool:
-    return isinstance(argument, StepValue) and argument.turn is not None
-
-
-def _given(argument: Argument, turns: Turns) -> Any:
+def _given(argument: Argument) -> Any:
     """An argument as it was recorded, for a kernel object."""
     if isinstance(argument, Buffer):
         return argument.memory
-    if isinstance(argument, Local):
-        return cl.LocalMemory(argument.size)
-    if argument.turn is None:
-        return argument.data
-    return np.array(argument.turn.at(turns[argument.turn.loop])).astype(argument.dtype)[()]
+    return cl.LocalMemory(argument.size) if isinstance(argument, Local) else argument.data
+
+
+def _at(value: StepValue, turns: Turns) -> bytes:
+    """The bytes of a value that changes from turn to turn."""
+    assert value.turn is not None
+    return np.array(value.turn.at(turns[value.turn.loop])).astype(value.dtype).tobytes()
 
 
 def _other(kernel: cl.Kernel) -> cl.Kernel:
