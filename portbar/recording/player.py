@@ -6,7 +6,8 @@ import re
 import time
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pyopencl as cl
@@ -16,6 +17,7 @@ from portbar.choices.strategy import choose
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.launch import Launch
 from portbar.launching.program import Program
+from portbar.locks import Lock
 from portbar.recording.dependences import Waits, access_of, barriers_of, launches_of
 from portbar.recording.driver import Driver, MemoryObjects
 from portbar.recording.memory import own_origin
@@ -124,7 +126,6 @@ class Player:
         self._calls = calls_in(steps)
         self._waits = Waits(steps)
         self._relauncher = Relauncher(queue, steps)
-        self._times: dict[bool, list[float]] = {True: [], False: []}
         self._problem = self._find_problem()
         limit = describe(queue.device).loop_limit
         #: Why one kernel is not what this device should run.
@@ -190,10 +191,8 @@ class Player:
         way = self._choice
         if way is not None:
             return self._in_one() if way else self._one_by_one()
+        # Compiled before the time begins.
         way = len(self._times[True]) <= len(self._times[False])
-        if way:
-            # Compiled before the time begins.
-            _ = self._replay
         self.queue.finish()
         begin = time.perf_counter()
         launch = self._in_one() if way else self._one_by_one()
@@ -219,6 +218,11 @@ class Player:
         """The kernel of all steps; compiled at first need."""
         return _Replay(self.queue, self._steps, self._calls, self._waits)
 
+    @property
+    def _times(self) -> dict[bool, list[float]]:
+        """Seconds of launches in one kernel and one by one; of all recordings of the same work."""
+        return self._replay.times
+
     def _in_one(self) -> Launch:
         return self._replay.launch()
 
@@ -234,26 +238,62 @@ class Player:
         launches, barriers = launches_of(self._steps), barriers_of(self._steps, self._waits)
         lines = [f"{launches} launches on {self.queue.device.name.strip()}"]
         if self._problem:
-            lines += [f"not one kernel: {self._problem}"]
-        else:
-            lines += [f"in one kernel: {barriers} barriers", *self._replay.described()]
+            lines += [f"not one kernel: {self._problem}", "launch(fused=False) launches each step"]
+            return "\n".join(lines)
+        lines.append(f"in one kernel: {barriers} barriers")
+        if self._doubt:
+            # A driver that cannot run the kernel may not even compile it.
+            lines.append(f"launch() launches each step, because {self._doubt}")
+            return "\n".join(lines)
+        lines += self._replay.described()
         for way, times in self._times.items():
             if times[1:]:
                 what = "one kernel" if way else "one launch per step"
                 lines.append(f"{what}: {min(times[1:]) * 1e3:.3g} ms, the best of {len(times) - 1}")
-        choice = self._choice
-        if self._doubt and not self._problem:
-            lines.append(f"launch() launches each step, because {self._doubt}")
-        elif self._problem or choice is False:
-            lines.append("launch() launches each step" if choice is False else "launch(fused=False) launches each step")
-        else:
-            lines.append("launch() runs one kernel" if choice else "launch() measures both in its first launches")
+        chosen = {True: "runs one kernel", False: "launches each step", None: "measures both in its first launches"}
+        lines.append(f"launch() {chosen[self._choice]}")
         return "\n".join(lines)
 
 
 def _items(call: Call) -> int:
     assert call.local is not None
     return call.local[0] * call.local[1] * call.local[2]
+
+
+class _Compiled:
+    """A kernel that replays steps, and how long launches took, by their work."""
+
+    def __init__(self, queue: cl.CommandQueue, text: str, options: Sequence[str]) -> None:
+        self.kernel = Program(queue.context, text, options, devices=[queue.device]).kernel("portbar_replay")
+        self.times: dict[Any, dict[bool, list[float]]] = {}
+
+
+#: Those in use. A key's context lives as long as its kernel.
+_COMPILED: Final[WeakValueDictionary[Any, _Compiled]] = WeakValueDictionary()
+_lock: Final = Lock()
+
+
+def _compiled(queue: cl.CommandQueue, text: str, options: tuple[str, ...]) -> _Compiled:
+    """The kernel of a text, which recordings with other buffers, sizes and numbers share."""
+    key = queue.context.int_ptr, queue.device.int_ptr, text, options
+    with _lock:
+        known = _COMPILED.get(key)
+    if known is None:
+        known = _Compiled(queue, text, options)
+        with _lock:
+            known = _COMPILED.setdefault(key, known)
+    return known
+
+
+def _work_of(steps: Sequence[Step]) -> tuple[Any, ...]:
+    """The work of steps, which takes their time: kernels, sizes and turns."""
+    work: list[Any] = []
+    for step in steps:
+        if isinstance(step, Call):
+            work.append((step.name, step.size, step.local))
+        else:
+            work.append((getattr(step, "turns", None), _work_of(step.body)))
+    return tuple(work)
 
 
 class _Replay:
@@ -277,8 +317,9 @@ class _Replay:
         if choose(describe(queue.device)).capabilities.std is not None:
             # Barriers need the version of OpenCL C that portbar sets.
             options = tuple(option for option in options if not option.startswith("-cl-std="))
-        program = Program(queue.context, self.text, options, devices=[queue.device])
-        self._kernel = program.kernel("portbar_replay")
+        self._compiled = _compiled(queue, self.text, options)
+        self._kernel = self._compiled.kernel
+        self.times = self._compiled.times.setdefault(_work_of(steps), {True: [], False: []})
         items = self._driver.local_items
         self._local = self._kernel.suggested_local_size(queue) if items is None else (items,)
         flags_of = cl.mem_flags

@@ -12,6 +12,7 @@ import pytest
 import portbar
 from portbar.device import quirks
 from portbar.device.facts import facts
+from portbar.recording import player
 
 pytestmark = pytest.mark.device
 
@@ -475,3 +476,48 @@ def test_program_of_unknown_source_is_refused(queue: cl.CommandQueue) -> None:
         pytest.skip("the driver knows the source of a binary")
     with pytest.raises(portbar.LaunchError, match=r"step 1 \(kernel 'add'\): the driver does not give the source"):
         portbar.record(queue)(program.add, (1,), None, words(queue, 1), words(queue, 1), np.uint32(1))
+
+
+def test_recordings_of_the_same_work_share_kernel_and_times(queue: cl.CommandQueue) -> None:
+    if portbar.describe(queue).loop_limit is not None:
+        pytest.skip("loops end early")
+    kernel = built(queue, _ADD).add
+    arrays = [[words(queue, *range(8)) for _ in "ab"] for _ in range(2)]
+    made = []
+    for number, size in ((0, 8), (1, 8), (1, 4)):
+        steps = begun(queue)
+        with steps.repeat(3):
+            steps(kernel, (size,), None, *arrays[number], np.uint32(number))
+        made.append(steps)
+    for _ in range(4):
+        made[0].launch().wait()
+    replays = [steps._player._replay for steps in made if steps._player or steps.explain()]
+    assert len({id(one._compiled) for one in replays}) == 1
+    assert "one launch per step: " in made[1].explain()
+    # Other sizes take other times.
+    assert made[2].explain().endswith("launch() measures both in its first launches")
+    assert "one launch per step: " not in made[2].explain()
+    made[1].launch().wait()
+    assert (arrays[1][0].get() == np.arange(8) * 4).all()
+    assert (arrays[0][0].get() == np.arange(8)).all()
+    other = cl.Context([queue.device])
+    with cl.CommandQueue(other) as elsewhere:
+        steps = begun(elsewhere)
+        steps(built(elsewhere, _ADD).add, (8,), None, words(elsewhere, *range(8)), words(elsewhere, *range(8)), 1)
+        steps.launch(fused=True).wait()
+        assert steps._player._replay._compiled is not replays[0]._compiled
+        elsewhere.finish()
+
+
+def test_explain_compiles_no_kernel_that_the_device_should_not_run(
+    queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = begun(queue)
+    steps(built(queue, _ADD).add, (8,), None, words(queue, *range(8)), words(queue, *range(8)), 1)
+    steps._played()._doubt = "it said so"
+    monkeypatch.setattr(player, "_Replay", None)
+    assert steps.explain().splitlines()[1:] == [
+        "in one kernel: 0 barriers",
+        "launch() launches each step, because it said so",
+    ]
+    steps.launch().wait()
