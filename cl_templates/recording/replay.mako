@@ -123,11 +123,23 @@ static inline void ${name}(
         place.local_z = place.z % ${sizes[2]}u;
         place.group_y = place.y / ${sizes[1]}u;
         place.group_z = place.z / ${sizes[2]}u;
-    % if vectorises:
+    % if by_groups:
+        for (uint group = begin / ${sizes[0]}u, item = begin % ${sizes[0]}u, x = begin; x < end; ++group, item = 0u) {
+            const uint items = min(${sizes[0]}u, item + (end - x));
+            x += items - item;
+        % if vectorises:
+            _Pragma("clang loop vectorize(assume_safety) interleave(assume_safety)")
+        % endif
+            for (uint local_x = item; local_x < items; ++local_x)
+                ${call}(&place, group * ${sizes[0]}u + local_x, local_x, group${call_arguments});
+        }
+    % else:
+        % if vectorises:
         _Pragma("clang loop vectorize(assume_safety) interleave(assume_safety)")
-    % endif
+        % endif
         for (size_t x = begin; x < end; ++x)
             ${call}(&place, x, x % ${sizes[0]}u, x / ${sizes[0]}u${call_arguments});
+    % endif
         at += end - begin;
         begin = 0u;
         ++line;

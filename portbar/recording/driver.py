@@ -26,6 +26,8 @@ _PRAGMAS: Final[Mapping[str, str]] = {
     "FP_CONTRACT": _CONTRACT,
     "pragma clang fp": _CONTRACT,
 }
+#: Work-items of a work-group's row that are worth a loop of their own.
+_LONG: Final = 8
 #: The place of a work-item in hand for those kernels that do not ask for the local size.
 _NONE: Final[Size] = (1, 1, 1)
 
@@ -233,6 +235,8 @@ class Driver:
             "arguments": lines,
             "mode": way.mode,
             "vectorises": way.vectorises,
+            # Without divisions in the loop, which compilers do not vectorise well.
+            "by_groups": local[0] >= _LONG,
             "one_item": self.local_items != 1,
             "call": f"{prefix}{phase.name}",
             "call_arguments": "".join(f", {one}" for one in [*given_local, *passed]),

@@ -521,3 +521,26 @@ def test_explain_compiles_no_kernel_that_the_device_should_not_run(
         "launch() launches each step, because it said so",
     ]
     steps.launch().wait()
+
+
+@pytest.mark.parametrize("size", [(80,), (80, 3), (48, 5, 3)])
+@pytest.mark.parametrize("items", [4, 16])
+def test_shares_that_begin_in_a_work_group_have_each_item_once(
+    size: tuple[int, ...], items: int, queue: cl.CommandQueue
+) -> None:
+    source = """
+        kernel void work(global uint *to)
+        {
+            const uint x = (int)get_group_id(0) * ITEMS + (int)get_local_id(0);
+            const uint line = get_global_id(2) * get_global_size(1) + get_global_id(1);
+            to[line * get_global_size(0) + x] += 1000u * (1u + get_local_id(0)) + get_group_id(0);
+        }
+    """
+    to = cl.array.zeros(queue, np.prod(size), np.uint32)
+    steps = begun(queue)
+    with steps.repeat(2):
+        program = cl.Program(queue.context, source.replace("ITEMS", str(items))).build()
+        steps(program.work, size, (items, *[1] * (len(size) - 1)), to)
+    one_kernel(steps)
+    x = np.arange(np.prod(size)) % size[0]
+    assert (to.get() == 2 * (1000 * (1 + x % items) + x // items)).all()
