@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
 from pathlib import Path
@@ -37,6 +38,13 @@ FEATURES = [
             "locks",
         ),
         *("recording", "launching", "reductions", "reduce", "scan", "sort"),
+    )
+]
+HAS_LOOPY = importlib.util.find_spec("loopy") is not None
+FEATURES_OF_EXTRAS = [
+    pytest.param(
+        DOCS / "loopy.md",
+        marks=pytest.mark.skipif(not HAS_LOOPY, reason='no loopy: `pip install "portbar[loopy]"` brings it'),
     )
 ]
 #: Of those, pages whose later programs run as well, after the first one.
@@ -84,7 +92,7 @@ def test_the_programs_of_a_page_print_what_it_shows(
 
 
 @pytest.mark.device
-@pytest.mark.parametrize("page", FEATURES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*FEATURES, *FEATURES_OF_EXTRAS], ids=lambda page: page.stem)
 def test_a_page_on_a_feature_begins_with_a_program_that_prints_what_it_shows(
     page: Path, context: cl.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

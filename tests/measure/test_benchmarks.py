@@ -54,6 +54,17 @@ def test_every_line_of_the_signal_benchmark_is_valid(selector: str) -> None:
 
 @pytest.mark.device
 @pytest.mark.slow
+def test_every_line_of_the_loopy_benchmark_is_valid(selector: str) -> None:
+    pytest.importorskip("loopy", reason='no loopy: `pip install "portbar[loopy]"` brings it')
+    rows, _ = measured("loopy", selector)
+    for row in rows:
+        check_row(row)
+    assert {(row["points"], row["peer"]) for row in rows} == {(1_000, "launches"), (10_000, "launches")}
+    assert "chosen" in {row["way"] for row in rows}
+
+
+@pytest.mark.device
+@pytest.mark.slow
 def test_every_line_of_the_first_contact_benchmark_is_valid(selector: str) -> None:
     rows, said = measured("first_contact", selector)
     for row in rows:
