@@ -40,7 +40,8 @@ def as_newcomer(folder: Path, *commands: str) -> subprocess.CompletedProcess[str
     """Run commands as those of a README, with a PATH of few programs."""
     (folder / "checkout" / ".ci").mkdir(parents=True)
     (folder / "temporary").mkdir()
-    shutil.copy(ROOT / ".ci" / "newcomer", folder / "checkout" / ".ci")
+    for name in ("newcomer", "tree"):
+        shutil.copy(ROOT / ".ci" / name, folder / "checkout" / ".ci")
     text = "".join(f"Some words.\n\n```sh\n{command}\n```\n\n```c\nint i;\n```\n" for command in commands)
     (folder / "checkout" / "README.md").write_text(text, encoding="utf-8")
     variables = {**os.environ, "TMPDIR": str(folder / "temporary"), "PIP_TIMEOUT": "77", "MINE": "1"}
