@@ -143,11 +143,17 @@ def _need_a_linker(device: cl.Device, options: Sequence[str]) -> None:
     raise BuildError(message, device=name, options=tuple(options))
 
 
+def _driver_remembers(device: cl.Device) -> bool:
+    """Whether the driver is known to keep programs that it compiled from source. PyOpenCL before 2024.2.3 knows of none."""
+    from pyopencl import characterize  # noqa: PLC0415 (takes long to import; PyOpenCL imports it for a build, too)
+
+    known = getattr(characterize, "has_src_build_cache", None)
+    return bool(known and known(device))
+
+
 def _remembered(context: cl.Context, device: cl.Device, text: str, options: Sequence[str]) -> cl.Program | None:
     """Take a program from PyOpenCL's cache of binaries, or put it there; None where the driver keeps its own, or on failure."""
-    from pyopencl.characterize import has_src_build_cache  # noqa: PLC0415 (takes long to import)
-
-    if has_src_build_cache(device):
+    if _driver_remembers(device):
         return None
     program = cl.Program(context, text)
     try:
@@ -265,10 +271,8 @@ def compiled(context: cl.Context, device: cl.Device, text: str, options: Sequenc
 
 def _key(device: cl.Device, text: str, options: Sequence[str]) -> str | None:
     """The key of a binary; None where none is kept."""
-    from pyopencl.characterize import has_src_build_cache  # noqa: PLC0415 (PyOpenCL imports it for a build, too)
-
     # A file that the driver reads may change.
-    if has_src_build_cache(device) or _is_off() or _reads_files(text, tuple(options)):
+    if _driver_remembers(device) or _is_off() or _reads_files(text, tuple(options)):
         return None
     environment = {name: value for name, value in os.environ.items() if name.startswith(_COMPILING)}
     return remembered.key_of(("binary", text, tuple(options), facts(device), environment, _processor()))

@@ -70,14 +70,17 @@ def _bytes(where: str, parameter: PhaseParameter, argument: Any) -> bytes:
     """A value as the parameter takes it."""
     dtype = parameter.dtype
     if dtype is not None and isinstance(argument, bool | int | float | np.bool_):
+        if isinstance(argument, float):
+            return np.array(argument).astype(dtype).tobytes()
         try:
-            return (
-                np.array(argument).astype(dtype).tobytes()
-                if isinstance(argument, float)
-                else dtype.type(argument).tobytes()
-            )
+            # NumPy before 2 would wrap an integer that does not fit.
+            held = dtype.kind not in "iu" or np.iinfo(dtype).min <= argument <= np.iinfo(dtype).max
+            value: Any = dtype.type(argument) if held else None
         except OverflowError:
-            raise LaunchError(f"{where} is {shortened(argument)}, which {parameter.type_name} does not hold") from None
+            value = None
+        if value is None:
+            raise LaunchError(f"{where} is {shortened(argument)}, which {parameter.type_name} does not hold")
+        return bytes(value.tobytes())
     if isinstance(argument, np.generic | np.ndarray):
         if dtype is not None and argument.dtype != dtype:
             raise LaunchError(
