@@ -208,7 +208,7 @@ def _spirv(target: Target, text: str, folder: Path) -> Figures:
     options = ["-x", "cl", "-Xclang", "-finclude-default-header", "-O0", "-c", "-emit-llvm", "-target", target.chip]
     _ran([clang(15), *options, f"-cl-std={target.std}", "-o", str(bitcode), str(folder / "in.cl")])
     _ran(["llvm-spirv-15", "--spirv-max-version=1.2", str(bitcode), "-o", str(module)])
-    _ran(["spirv-val", "--target-env", "opencl2.2", str(module)])
+    _ran(["spirv-val", "--target-env", target.arguments[0], str(module)])
     return Figures()
 
 
@@ -327,7 +327,7 @@ def _spirv_target(name: str, atomics: str, std: str) -> Target:
     profile = _profile(
         builds, atomics, platform_name="SPIR-V", version="OpenCL 2.0", name=name, opencl_c_versions=("1.2", "2.0")
     )
-    return Target(name, "any device that takes SPIR-V", profile, _spirv, _spirv_compiler, "spir64", std=std)
+    return Target(name, "any device that takes SPIR-V", profile, _spirv, _spirv_compiler, "spir64", ("opencl2.2",), std)
 
 
 def _processor_target(name: str, products: str, chip: str, *arguments: str) -> Target:
