@@ -255,6 +255,26 @@ def in_a_subprocess(code, tmp_path, **variables):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.parametrize("system", ["win32", "darwin"])
+def test_where_the_loader_reads_no_vendor_folder_none_is_read_or_written(fake, monkeypatch, system):
+    """Windows' loader reads the registry, macOS' is a framework: both are played here."""
+    fake.install_intel()
+    monkeypatch.setattr(icd.sys, "platform", system)
+    chosen = {"OCL_ICD_VENDORS": str(fake.vendors)}
+    assert icd.wheel_runtimes() == []
+    assert icd.vendor_files({}) == icd.vendor_files(chosen) == []
+    assert icd.environment({}) == icd.environment(chosen) == {}
+    assert icd.hiding_variable({"OCL_ICD_VENDORS": "/nothing"}) == ""
+    before = dict(os.environ)
+    with icd.registered():
+        assert dict(os.environ) == before
+    assert not fake.cache.exists()
+    monkeypatch.setattr(cl, "get_platforms", list)
+    monkeypatch.setattr(icd, "_loaded", False)
+    with pytest.raises(DeviceError, match="install a CPU runtime"):
+        icd.load_platforms()
+
+
 def test_importing_portbar_and_loading_platforms_change_no_environment(tmp_path):
     # PyOpenCL sets PYOPENCL_HOME while it is imported; that is its own doing, so it is imported first here.
     changed = in_a_subprocess(
