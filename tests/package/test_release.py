@@ -93,6 +93,7 @@ def test_the_published_schema_accepts_it(path: Path, schema: str) -> None:
 MISTAKES = [
     ("ci.yml", "    runs-on:", "    runs_on:"),
     ("ci.yml", "timeout-minutes: 20", "timeout-minutes: soon"),
+    ("ci.yml", "- cron:", "- corn:"),
     ("release.yml", "    steps:\n", "    step:\n"),
     ("release.yml", "id-token: write", "id-token: yes, please"),
 ]

@@ -1,0 +1,94 @@
+"""The data file of outcomes, and the page made of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from tests.checkout import ROOT
+from tests.environments.running import STEPS
+from tests.environments.table import ENVIRONMENTS, PRIMITIVES, Environment
+
+FILE: Final = ROOT / "tests" / "environments" / "outcomes.json"
+PAGE: Final = ROOT / "docs" / "environments.md"
+
+_HEAD = """# Environments
+
+This page lists the systems that portbar was tried on beyond [those of every change](ci.md), with date and outcome. One
+command makes each of them in a folder, runs the quickstart, a survey and a few tests of each primitive there, and writes
+this page:
+
+```sh
+python -m tests.environments NAME --keep-outcome
+```
+
+It needs root, and Debian's `debootstrap`, and for other processors `qemu-user-static` and `binfmt-support`. CI runs all of them
+weekly and for each release. "Right" says that nothing failed. "Skipped" says that all tests of a file need what the device
+lacks, such as several work-groups at once.
+
+An emulated processor keeps the memory order of the machine below it. Its rows show that portbar compiles and computes the right
+results there, not that a weakly ordered processor is right: run [the litmus tests](litmus.md) on one.
+
+"""
+
+
+def load(file: Path = FILE) -> dict[str, Any]:
+    """Return the entries by the names of their environments."""
+    entries: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["environments"] if file.is_file() else {}
+    return entries
+
+
+def keep(name: str, entry: Mapping[str, Any], file: Path = FILE, page: Path = PAGE) -> None:
+    """Write the entry of an environment to the data file, and the page anew."""
+    entries = {**load(file), name: dict(entry)}
+    entries = {one: entries[one] for one in ENVIRONMENTS if one in entries}
+    file.write_text(json.dumps({"format": 1, "environments": entries}, indent=1) + "\n", encoding="utf-8")
+    page.write_text(markdown(entries), encoding="utf-8")
+
+
+def summary(entry: Mapping[str, Any]) -> str:
+    """Return the outcome of all steps in a few words."""
+    wrong = [name for name, step in entry["steps"].items() if step["outcome"] not in {"right", "skipped"}]
+    skipped = [name for name, step in entry["steps"].items() if step["outcome"] == "skipped"]
+    word = f"not right: {', '.join(wrong)}" if wrong else "right"
+    return f"{word}; skipped: {', '.join(skipped)}" if skipped else word
+
+
+def _versions(entry: Mapping[str, Any]) -> tuple[str, str]:
+    of = entry["versions"]
+    if not of:
+        return "unknown", "unknown"
+    emulated = f", emulated by {of['emulator']}" if of["emulator"] else ""
+    packages = f"Python {of['python']}, PyOpenCL {of['pyopencl']}, NumPy {of['numpy']}"
+    # PoCL's version goes on with how it was built.
+    return f"{of['platform'].partition(',')[0]} on {of['device']}; {packages}", f"{of['machine']}{emulated}"
+
+
+def _row(name: str, environment: Environment, entry: Mapping[str, Any] | None) -> str:
+    if entry is None:
+        # Only the table of environments is known of it.
+        return f"| {environment.title} | {environment.architecture or '-'} | - | not run | - | `{name}` |"
+    versions, processor = _versions(entry)
+    return f"| {environment.title} | {processor} | {versions} | {summary(entry)} | {entry['date']} | `{name}` |"
+
+
+def markdown(entries: Mapping[str, Any]) -> str:
+    """Return the page."""
+    lines = ["| environment | processor | versions | outcome | date | name |", "| --- | --- | --- | --- | --- | --- |"]
+    lines += [_row(name, of, entries.get(name)) for name, of in ENVIRONMENTS.items()]
+    run = [name for name in ENVIRONMENTS if name in entries]
+    lines += ["", "## Steps and primitives", "", f"| step | {' | '.join(run)} |", f"| --- |{' --- |' * len(run)}"]
+    for step in (*STEPS, *PRIMITIVES):
+        words = [entries[name]["steps"].get(step, {"outcome": "not reached"})["outcome"] for name in run]
+        lines.append(f"| {step} | {' | '.join(words)} |")
+    notes = [
+        f"- {name}, {step}: {of['outcome']}. {of['note']}".rstrip()
+        for name in run
+        for step, of in entries[name]["steps"].items()
+        if of["outcome"] != "right"
+    ]
+    if notes:
+        lines += ["", "## Not right", "", *notes]
+    return _HEAD + "\n".join(lines) + "\n"
