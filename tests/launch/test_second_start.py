@@ -10,12 +10,14 @@ import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 import pytest
-from pyopencl.characterize import has_src_build_cache
+from pyopencl import array as cl_array
+from pyopencl import characterize
 
 import portbar
 from portbar.backends.backend import BACKENDS
@@ -152,8 +154,20 @@ def test_a_second_start_compiles_no_class_and_imports_no_reader(
     assert len(modules) <= most
 
 
+def test_a_program_compiles_where_pyopencl_knows_of_no_driver_s_cache(
+    context: cl.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As before PyOpenCL 2024.2.3, which finds its own module by its name in `sys.modules`."""
+    monkeypatch.setattr(cl, "characterize", SimpleNamespace())
+    queue = cl.CommandQueue(context)
+    out = cl_array.zeros(queue, 64, np.uint32)
+    kernel = portbar.Program(context, SOURCE, options=["-DWITHOUT=1"]).kernel("k")
+    kernel(queue, None, (8,), out.data, np.uint32(3), num_groups=1).wait()
+    assert out.get().tolist() == [place + 3 for place in range(64)]
+
+
 def keeps_binaries(device: cl.Device) -> bool:
-    return not has_src_build_cache(device)
+    return not characterize.has_src_build_cache(device)
 
 
 @pytest.mark.parametrize("keywords", [{}, {"debug": True}, {"options": ["-DEXTRA=1"]}], ids=str)
