@@ -26,7 +26,8 @@ python -m tests.environments NAME --keep-outcome
 
 It needs root, and Debian's `debootstrap`, and for other processors `qemu-user-static` and `binfmt-support`. CI runs all of them
 weekly and for each release. "Right" says that nothing failed. "Skipped" says that all tests of a file need what the device
-lacks, such as several work-groups at once.
+lacks, such as several work-groups at once. A "probe crash" in a survey is a finding: the driver's compiler aborted, in a
+process of its own, at something that portbar then does not use.
 
 An emulated processor keeps the memory order of the machine below it. Its rows show that portbar compiles and computes the right
 results there, not that a weakly ordered processor is right: run [the litmus tests](litmus.md) on one.
@@ -87,8 +88,8 @@ def markdown(entries: Mapping[str, Any]) -> str:
         f"- {name}, {step}: {of['outcome']}. {of['note']}".rstrip()
         for name in run
         for step, of in entries[name]["steps"].items()
-        if of["outcome"] != "right"
+        if of["outcome"] != "right" or "crash" in of["note"]
     ]
     if notes:
-        lines += ["", "## Not right", "", *notes]
+        lines += ["", "## Remarks", "", *notes]
     return _HEAD + "\n".join(lines) + "\n"

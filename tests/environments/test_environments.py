@@ -148,6 +148,10 @@ def test_a_survey_is_right_where_the_device_synchronises_and_no_step_failed() ->
     assert running.of_survey({"devices": [device]}, done) == {"outcome": "right", "seconds": 1, "note": "2 steps"}
     failed = running.of_survey({"devices": [{**device, "litmus": {"status": "crash", "rows": []}}]}, done)
     assert (failed["outcome"], failed["note"]) == ("failed", "litmus crash")
+    crashed = {"devices": [{**device, "probe": {**probe, "status": "crash"}}]}
+    found = running.of_survey(crashed, Done(1, "", 1.0))
+    assert (found["outcome"], found["note"]) == ("right", "probe crash")
+    assert running.of_survey(crashed, Done(4, "", 1.0))["outcome"] == "failed"
     refused = running.of_survey({"devices": [{**device, "status": "refused", "reason": "no order"}]}, done)
     assert (refused["outcome"], refused["note"]) == ("failed", "refused: no order")
 
