@@ -261,6 +261,8 @@ class Bound:
     kernel: cl.Kernel
     #: The numbers and the state's memory among the arguments, by their places.
     last: dict[int, Any] = field(default_factory=dict)
+    #: The plan whose own arguments these are. Where the state gives up memory, it gives up the kernels that have it, too.
+    holder: Plan | None = None
 
     def __post_init__(self) -> None:
         """Ask the driver once."""
@@ -300,11 +302,14 @@ class Plan:
         with state.lock:
             pointers = tuple([place for place, value in enumerate(args) if isinstance(value, cl.SVMPointer)])
             bound = state.bound(self.program, self.job.kernel, pointers)
-            for place, value in enumerate(self.held, bound.count - len(self.held)):
-                if isinstance(value, Memory):
-                    bound.memory(place, state.taken(value))
-                else:
-                    bound.number(place, value)
+            if bound.holder is not self:
+                bound.holder = None
+                for place, value in enumerate(self.held, bound.count - len(self.held)):
+                    if isinstance(value, Memory):
+                        bound.memory(place, state.taken(value))
+                    else:
+                        bound.number(place, value)
+                bound.holder = self
             for place, value in enumerate(args):
                 if isinstance(value, int | bytes):
                     bound.number(place, value)

@@ -95,6 +95,20 @@ def test_numbers_that_an_interrupted_call_has_set_are_set_again(own_queue):
         assert portbar.reduce(own_queue, first).get() == sum(range(64)), where
 
 
+def test_a_kernel_that_arrays_of_other_lengths_share_has_the_arguments_of_each_call(own_queue):
+    """In random order, with lengths whose memory outgrows that of the earlier calls."""
+    seed = 11
+    generator = np.random.default_rng(seed)
+    arrays = {int(n): put(own_queue, np.arange(n, dtype=np.uint32)) for n in (*range(500, 520), 3000, 40_000)}
+    for turn in range(120):
+        length = int(generator.choice(list(arrays)[: 20 if turn < 60 else 22]))
+        for call in (portbar.reduce, portbar.scan) if turn % 3 == 0 else (portbar.reduce,):
+            found = call(own_queue, arrays[length]).get()
+            expected = np.arange(length, dtype=np.uint32)
+            right = expected.sum(dtype=np.uint32) if call is portbar.reduce else expected.cumsum(dtype=np.uint32)
+            np.testing.assert_array_equal(found, right, err_msg=f"seed {seed}, turn {turn}, length {length}")
+
+
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
 @pytest.mark.parametrize("enqueued", [False, True], ids=["refused", "enqueued"])
 def test_a_call_after_one_whose_command_failed_in_the_driver_is_right(own_queue, call, enqueued, monkeypatch):
