@@ -15,7 +15,8 @@ import pyopencl as cl
 import pyopencl.array
 
 import portbar
-from benchmarks.shared import Row, Session, attempted, clock, command_line, number, paired, plain, run, sampled, wrong
+from benchmarks.recorded import WAYS, speed_ups
+from benchmarks.shared import Row, Session, attempted, clock, command_line, plain, run, sampled, wrong
 from portbar.recording.loopy import RecordingTarget
 
 _POINTS: Final = (1_000, 10_000, 100_000, 1_000_000)
@@ -94,20 +95,14 @@ def _at_size(session: Session, points: int) -> Iterator[Row]:
         return clock(partial(launch, executor))
 
     found_us = sampled({name: partial(take, executor) for name, executor in made.items()}, session.repeats)
-    launches = found_us.pop("launches")
-    for name, times in found_us.items():
-        extra = {"points": points, "way": name, "speed_up": 1 / paired(times, launches)}
-        yield session.compare("stencil", "launches", times, launches, **extra)
+    yield from speed_ups(session, "stencil", found_us, points=points)
 
 
 BENCHMARKS: Final[dict[str, Callable[[Session], Iterator[Row]]]] = {"stencil": compared}
 
 COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
     "points": lambda row: str(row.extra["points"]),
-    "way": lambda row: row.extra.get("way", row.extra.get("error", "")),
-    "speed-up": lambda row: number(row.extra.get("speed_up")),
-    "recorded, us": lambda row: number(row.ours_us),
-    "launches, us": lambda row: number(row.peer_us),
+    **WAYS,
 }
 
 

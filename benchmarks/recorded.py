@@ -5,9 +5,9 @@ Bits of all buffers are compared first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import pyopencl as cl
 
@@ -56,10 +56,16 @@ def _at_size(kind: type[HostProgram], session: Session, scale: int) -> Iterator[
         return take
 
     found_us = sampled({name: sample(way) for name, way in ways.items()}, session.repeats)
-    launches = found_us.pop("launches")
+    yield from speed_ups(session, kind.__name__, found_us, scale=scale)
+
+
+def speed_ups(session: Session, benchmark: str, found_us: Mapping[str, list[float]], **extra: Any) -> Iterator[Row]:
+    """Microseconds of each way beside those of the way "launches"."""
+    launches = found_us["launches"]
     for name, times in found_us.items():
-        extra = {"scale": scale, "way": name, "speed_up": 1 / paired(times, launches)}
-        yield session.compare(kind.__name__, "launches", times, launches, **extra)
+        if name != "launches":
+            found = {**extra, "way": name, "speed_up": 1 / paired(times, launches)}
+            yield session.compare(benchmark, "launches", times, launches, **found)
 
 
 def _launch(steps: portbar.Steps, fused: bool | None) -> None:
@@ -75,13 +81,17 @@ BENCHMARKS: Final[dict[str, Callable[[Session], Iterator[Row]]]] = {
     kind.__name__: partial(compared, kind) for kind in PROGRAMS
 }
 
-COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
-    "program": lambda row: row.benchmark,
-    "scale": lambda row: str(row.extra["scale"]),
+#: The columns of `speed_ups`.
+WAYS: Final[dict[str, Callable[[Row], str]]] = {
     "way": lambda row: row.extra.get("way", row.extra.get("error", "")),
     "speed-up": lambda row: number(row.extra.get("speed_up")),
     "recorded, us": lambda row: number(row.ours_us),
     "launches, us": lambda row: number(row.peer_us),
+}
+COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
+    "program": lambda row: row.benchmark,
+    "scale": lambda row: str(row.extra["scale"]),
+    **WAYS,
 }
 
 
