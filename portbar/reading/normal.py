@@ -472,20 +472,22 @@ class _Form(Lowering):
         if not is_whole or (not inside and not self._holds(condition)):
             self._arms_apart(arms, context)
             return
-        close = ""
+        # After such a loop, a jump out of it by all would be a branch, which copies what is after it as well.
+        by_turns = inside and self._by_turns and not self._leaves_by(arms, context)
+        close, value = "", self._source(*self._extent(condition))
         if self._splits(condition):
             before, value = self._tested(condition, "taken")
             self._begin(begin, f"{{ {before}")
-            self._replace(*self._extent(condition), value)
+            if not by_turns:
+                self._replace(*self._extent(condition), value)
             close = " }"
         if not inside:
             # Its arms are for each work-item on its own.
             self._end(self._ends(node), close)
             self._arms_apart(arms, context)
             return
-        # After such a loop, a jump out of it by all would be a branch, which copies what is after it as well.
-        if self._by_turns and not self._leaves_by(arms, context):
-            self._arms_by_turns(node, begin, context, close)
+        if by_turns:
+            self._arms_by_turns(node, begin, context, value, close)
             return
         self._begin(begin, self._barrier)
         after, leaving = self._end(self._ends(node), ""), dict[int, str]()
@@ -493,19 +495,15 @@ class _Form(Lowering):
             self._arm(arm, context, leaving)
         after.text = f" {self._apart_after}{self._leaving(leaving)}{close} "
 
-    def _arms_by_turns(self, node: Node, begin: int, context: _Context, close: str) -> None:
+    def _arms_by_turns(self, node: Node, begin: int, context: _Context, value: str, close: str) -> None:
         """Branches as loops of one turn or none.
 
         PoCL copies all code after a branch with a barrier, once for each way through it, and none after a loop.
         """
-        condition, *arms = node.kids
-        stop = self._extent(arms[0])[0]
-        start, end = self._extent(condition)
-        value = self._replaced[start][1] if start in self._replaced else self._source(start, end)
+        arms = node.kids[1:]
         declared, heads, firsts = self._turns(value, len(arms))
         self._begin(begin, f"{{ {declared} {self._barrier}")
-        self._replaced.pop(start, None)
-        self._replace(self._extent(node)[0], stop, heads[0])
+        self._replace(self._extent(node)[0], self._extent(arms[0])[0], heads[0])
         after, leaving = self._end(self._ends(node), ""), dict[int, str]()
         if len(arms) == 2:
             first_ends, second_begins = self._ends(arms[0]), self._extent(arms[1])[0]
