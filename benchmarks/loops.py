@@ -1,7 +1,8 @@
 """Loops over a grid beside strides and beside launches: `python -m benchmarks.loops --json`.
 
 Whole programs, from their launch to the end of the wait; a ratio below 1 means that portbar's loop is faster. `fixed`
-sweeps arrays, beside one launch per sweep; `uneven` deals out elements of very different cost.
+sweeps arrays, beside one launch per sweep; `independent` does so with turns that are declared independent, beside the same
+loop without that; `uneven` deals out elements of very different cost.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ SWEEPS: Final = """
     PORTBAR_ENTER(grid);                                               \\
     for (uint s = 0u; s < sweeps; ++s) {                               \\
         loop {                                                         \\
-            const uint i = y * width + x;                              \\
+            const INDEX i = (INDEX)y * width + x;                      \\
             BODY                                                       \\
         }                                                              \\
         if (!portbar_device_barrier(&grid))                            \\
@@ -59,6 +60,11 @@ kernel void loops(PORTBAR_GRID_PARAM, global float *a, global float *b, uint wid
     LOOP(PORTBAR_FOR_2D(x, y, &grid, width, height))
 }
 
+kernel void turns(PORTBAR_GRID_PARAM, global float *a, global float *b, uint width, uint height, uint sweeps)
+{
+    LOOP(PORTBAR_FOR_2D(x, y, &grid, width, height, independent))
+}
+
 kernel void strides(PORTBAR_GRID_PARAM, global float *a, global float *b, uint width, uint height, uint sweeps)
 {
     LOOP(for (uint k = portbar_global_id(&grid), x = k % width, y = k / width; k < width * height;
@@ -67,7 +73,8 @@ kernel void strides(PORTBAR_GRID_PARAM, global float *a, global float *b, uint w
 
 kernel void once(global float *a, global float *b, uint width, uint height)
 {
-    const uint x = get_global_id(0), y = get_global_id(1), i = y * width + x;
+    const uint x = get_global_id(0), y = get_global_id(1);
+    const INDEX i = (INDEX)y * width + x;
     BODY
 }
 """
@@ -115,9 +122,24 @@ kernel void dealt(global float *a, uint r)
 
 def fixed(session: Session) -> Iterator[Row]:
     """Sweeps by `PORTBAR_FOR_2D` beside a loop with a stride in the same kernel, and beside a launch for each sweep."""
-    queue, local = session.queue, 1 if session.is_cpu else 256
+    local, strided = ((1,), (64,)) if session.is_cpu else ((32, 8), (256,))
+    kernels = {"": ("loops", local), "a stride": ("strides", strided), "a launch for each sweep": ("once", None)}
+    yield from swept(session, "", "uint", kernels)
+
+
+def independent(session: Session) -> Iterator[Row]:
+    """Sweeps by a loop with independent turns, and an index of 64 bits, beside the same loop without, and beside launches."""
+    local = (1,) if session.is_cpu else (32, 8)
+    kernels = {"": ("turns", local), "without it": ("loops", local), "a launch for each sweep": ("once", None)}
+    yield from swept(session, "independent ", "size_t", kernels)
+
+
+def swept(session: Session, prefix: str, index: str, kernels: dict[str, tuple[str, Any]]) -> Iterator[Row]:
+    """Sweeps by kernels with an index of a type: peers with the kernel of each, and its local size, None for launches."""
+    queue = session.queue
     for name, body in BODIES.items():
-        program = portbar.Program(session.context, SWEEPS.replace("BODY", " ".join(body.split())))
+        source = SWEEPS.replace("BODY", " ".join(body.split()))
+        program = portbar.Program(session.context, source, options=[f"-DINDEX={index}"])
         sizes = SIZES["cpu" if session.is_cpu else "gpu"]
         for size in sizes[:2] if session.quick else sizes:
             sweeps = max(4, min(200, (1 << 26) // size**2)) // 2 * 2
@@ -125,23 +147,23 @@ def fixed(session: Session) -> Iterator[Row]:
             a, b = cl.array.to_device(queue, start), cl.array.to_device(queue, start)
             shape = np.uint32(size), np.uint32(size)
 
-            def grid(kernel: Any, local: tuple[int, ...]) -> None:
+            def grid(kernel: Any, local: Any) -> None:
                 kernel(queue, None, local, a, b, *shape, np.uint32(sweeps)).wait()  # noqa: B023 (called in this turn)
 
-            def launches(kernel: Any, width: int) -> None:
+            def launches(kernel: Any) -> None:
                 here, there = a, b  # noqa: B023 (called in this turn)
                 for _ in range(sweeps):  # noqa: B023
-                    launch = kernel(queue, (size, size), (min(width, size), 1), here, there, *shape)  # noqa: B023
+                    launch = kernel(queue, (size, size), (min(64, size), 1), here, there, *shape)  # noqa: B023
                     here, there = there, here
                 launch.wait()
 
-            plain = (local,) if session.is_cpu else (32, 8)
             runs: dict[str, Callable[[], None]] = {
-                "": lambda: grid(program.kernel("loops"), plain),  # noqa: B023
-                "a stride": lambda: grid(program.kernel("strides"), (64 if session.is_cpu else 256,)),  # noqa: B023
-                "a launch for each sweep": lambda: launches(program.kernel("once"), 64),  # noqa: B023
+                peer: partial(launches, program.kernel(kernel))
+                if local is None
+                else partial(grid, program.kernel(kernel), local)
+                for peer, (kernel, local) in kernels.items()
             }
-            yield from compared(session, name, runs, (a, b), start, size=size, sweeps=sweeps)
+            yield from compared(session, prefix + name, runs, (a, b), start, size=size, sweeps=sweeps)
 
 
 def uneven(session: Session) -> Iterator[Row]:
@@ -188,7 +210,11 @@ def compared(
         yield session.compare(benchmark, peer, ours, times, **extra)
 
 
-BENCHMARKS: Final[dict[str, Callable[[Session], Iterator[Row]]]] = {"fixed": fixed, "uneven": uneven}
+BENCHMARKS: Final[dict[str, Callable[[Session], Iterator[Row]]]] = {
+    "fixed": fixed,
+    "independent": independent,
+    "uneven": uneven,
+}
 
 COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
     "benchmark": lambda row: row.benchmark,

@@ -1,6 +1,28 @@
 ## -*- coding: utf-8 -*-
 ## Loops over ranges that the work-items of a grid share: fixed shares, and parts that free work-groups claim.
 <%def name="fixed_loops()">
+<%
+    clause = ", ..." if reached("independent") else ""
+    turns = "PORTBAR_TURNS_##__VA_ARGS__ \\\n    " if clause else ""
+    turns_inside = turns + 4 * " " if clause else ""
+    promise = clause and (
+        "\n   A last argument `independent` promises that no iteration writes memory that another one of the same "
+        "work-item\n   reads or writes: CPUs then execute several at once."
+    )
+%>\
+% if clause:
+${defines("PORTBAR_TURNS_")}
+/* By the last argument of a loop: the compiler's directive for it. */
+#define PORTBAR_TURNS_
+    % if vectorises_turns:
+#define PORTBAR_TURNS_independent _Pragma("clang loop vectorize(assume_safety) interleave(assume_safety)")
+/* Compilers would warn of each loop that gains nothing by it. */
+#pragma clang diagnostic ignored "-Wpass-failed"
+    % else:
+#define PORTBAR_TURNS_independent
+    % endif
+
+% endif
 % if loops_in_pieces:
 ${defines("portbar_share")}
 /* The first of `n` elements in a work-item's share; each share is one piece. Any work-item. */
@@ -31,10 +53,10 @@ static inline uint4 portbar_share_of_rows(const portbar_grid *grid, uint row, ui
 
 ${defines("PORTBAR_FOR")}
 /* A loop over `uint i` < n, shared by the work-items of the grid: each value is taken once, and each work-item takes
-   neighbours, which is fast where threads have caches of their own. Caller: any work-item of the grid. The body holds
-   no barrier, since work-items take different numbers of turns. Cost: two divisions per loop. */
-#define PORTBAR_FOR(i, grid, n) ${"\\"}
-    for (uint portbar_n = (n), portbar_items = portbar_global_size(grid), ${"\\"}
+   neighbours, which is fast where threads have caches of their own. The body holds no barrier, since work-items take
+   different numbers of turns.${promise} Caller: any work-item of the grid. Cost: two divisions per loop. */
+#define PORTBAR_FOR(i, grid, n${clause}) ${"\\"}
+    ${turns}for (uint portbar_n = (n), portbar_items = portbar_global_size(grid), ${"\\"}
               i = portbar_share(portbar_n, portbar_items, portbar_global_id(grid)), ${"\\"}
               portbar_end = i + portbar_share_size(portbar_n, portbar_items, portbar_global_id(grid)); ${"\\"}
          i < portbar_end; ++i)
@@ -43,23 +65,23 @@ ${defines("PORTBAR_FOR_2D")}
 /* PORTBAR_FOR over x < width and y < height, without a division in the body. The body does not change x and y, and
    does not `break`, which would leave one row. Sides are below 2^31. Caller: as for PORTBAR_FOR. Cost: a few divisions
    per loop. */
-#define PORTBAR_FOR_2D(x, y, grid, width, height) ${"\\"}
+#define PORTBAR_FOR_2D(x, y, grid, width, height${clause}) ${"\\"}
     for (uint4 portbar_sides = (uint4)((width), (height), 0u, 0u), ${"\\"}
                portbar_rows = portbar_share_of_rows(grid, portbar_sides.s0, portbar_sides.s1); ${"\\"}
          portbar_rows.s1 < portbar_rows.s3; ++portbar_rows.s1, portbar_rows.s0 = 0u) ${"\\"}
-        for (uint x = portbar_rows.s0, y = portbar_rows.s1, ${"\\"}
+        ${turns_inside}for (uint x = portbar_rows.s0, y = portbar_rows.s1, ${"\\"}
                   portbar_end = y + 1u == portbar_rows.s3 ? portbar_rows.s2 : portbar_sides.s0; ${"\\"}
              x < portbar_end; ++x)
 
 ${defines("PORTBAR_FOR_3D")}
 /* PORTBAR_FOR_2D with a third side: x < width, y < height and z < depth; height * depth is below 2^32. Caller: as for
    PORTBAR_FOR. Cost: a few divisions per loop. */
-#define PORTBAR_FOR_3D(x, y, z, grid, width, height, depth) ${"\\"}
+#define PORTBAR_FOR_3D(x, y, z, grid, width, height, depth${clause}) ${"\\"}
     for (uint4 portbar_sides = (uint4)((width), (height), (depth), 0u), ${"\\"}
                portbar_rows = ${"\\"}
                    portbar_share_of_rows(grid, portbar_sides.s0, portbar_sides.s1 * portbar_sides.s2); ${"\\"}
          portbar_rows.s1 < portbar_rows.s3; ++portbar_rows.s1, portbar_rows.s0 = 0u) ${"\\"}
-        for (uint x = portbar_rows.s0, ${"\\"}
+        ${turns_inside}for (uint x = portbar_rows.s0, ${"\\"}
                   y = portbar_rows.s1 % portbar_sides.s1, z = portbar_rows.s1 / portbar_sides.s1, ${"\\"}
                   portbar_end = portbar_rows.s1 + 1u == portbar_rows.s3 ? portbar_rows.s2 : portbar_sides.s0; ${"\\"}
              x < portbar_end; ++x)
@@ -67,9 +89,9 @@ ${defines("PORTBAR_FOR_3D")}
 ${defines("PORTBAR_FOR")}
 /* A loop over `uint i` < n, shared by the work-items of the grid: each value is taken once. Neighbouring work-items
    take neighbours, so that accesses to memory join. The body holds no barrier: work-items take different numbers of
-   turns. Caller: any work-item of the grid. Cost: a division per loop. */
-#define PORTBAR_FOR(i, grid, n) ${"\\"}
-    for (uint portbar_n = (n), portbar_stride = portbar_global_size(grid), i = portbar_global_id(grid), ${"\\"}
+   turns.${promise} Caller: any work-item of the grid. Cost: a division per loop. */
+#define PORTBAR_FOR(i, grid, n${clause}) ${"\\"}
+    ${turns}for (uint portbar_n = (n), portbar_stride = portbar_global_size(grid), i = portbar_global_id(grid), ${"\\"}
               portbar_turns = i < portbar_n ? (portbar_n - i - 1u) / portbar_stride + 1u : 0u; ${"\\"}
          portbar_turns != 0u; --portbar_turns, i += portbar_stride)
 
@@ -129,8 +151,8 @@ ${defines("PORTBAR_FOR_2D")}
 /* PORTBAR_FOR over x < width and y < height, without a division in the body. The body does not change x and y, and
    does not `break`, which would leave one element. The product of the sides is below 2^32, each below 2^31. Caller: as
    for PORTBAR_FOR. Cost: a few divisions per loop. */
-#define PORTBAR_FOR_2D(x, y, grid, width, height) ${"\\"}
-    PORTBAR_WALK(grid, width, height, 1u) ${"\\"}
+#define PORTBAR_FOR_2D(x, y, grid, width, height${clause}) ${"\\"}
+    ${turns}PORTBAR_WALK(grid, width, height, 1u) ${"\\"}
         for (uint x = portbar_way.at.s0, y = portbar_way.at.s1, ${"\\"}
                   portbar_inside = x < portbar_way.sides.s0 && y < portbar_way.sides.s1; ${"\\"}
              portbar_inside != 0u; portbar_inside = 0u)
@@ -138,8 +160,8 @@ ${defines("PORTBAR_FOR_2D")}
 ${defines("PORTBAR_FOR_3D")}
 /* PORTBAR_FOR_2D with a third side: x < width, y < height and z < depth. Caller: as for PORTBAR_FOR. Cost: a few
    divisions per loop. */
-#define PORTBAR_FOR_3D(x, y, z, grid, width, height, depth) ${"\\"}
-    PORTBAR_WALK(grid, width, height, depth) ${"\\"}
+#define PORTBAR_FOR_3D(x, y, z, grid, width, height, depth${clause}) ${"\\"}
+    ${turns}PORTBAR_WALK(grid, width, height, depth) ${"\\"}
         for (uint x = portbar_way.at.s0, y = portbar_way.at.s1, z = portbar_way.at.s2, ${"\\"}
                   portbar_inside = x < portbar_way.sides.s0 && y < portbar_way.sides.s1; ${"\\"}
              portbar_inside != 0u; portbar_inside = 0u)

@@ -14,6 +14,7 @@ from portbar.choices import requirements
 from portbar.choices.strategy import choose
 from portbar.device.facts import ask
 from portbar.errors import BuildError, DivergenceError, MisuseError, UnreadWarning, UnsupportedFeatureError
+from portbar.launching import turns
 from portbar.launching.build import build_options
 from portbar.launching.request import Given, ProgramAnalysis, ProgramRequest, given_source
 from portbar.primitives.headers import declarations, feature_macros, known_includes, layout_of, needed_ordering
@@ -281,12 +282,14 @@ def make(request: ProgramRequest) -> tuple[ProgramAnalysis, bool]:
     pairs = [(request.profiles[device], one) for device, one in zip(request.devices, strategies, strict=True)]
     checked = check_misuse(read, pairs, request.loops, request.scans)
     counted = shows_counts(read.text, read.options, checked.facts)
+    in_registers = _in_registers(read, pairs, declarations(request.loops, request.scans))
     use = use_of(read.text, read.options, request.loops, checked.facts) if HEADER in read.headers else None
     use = use and replace(use, single=checked.single)
     made = ProgramAnalysis(
         read.headers,
-        tuple(replace(one, split_counted=counted) for one in strategies),
+        tuple(replace(one, split_counted=counted, turns_in_registers=in_registers) for one in strategies),
         counted,
+        in_registers,
         Later(lambda: checked.facts),
         doubtful_words(read.text, read.options),
         checked.unread,
@@ -296,6 +299,25 @@ def make(request: ProgramRequest) -> tuple[ProgramAnalysis, bool]:
         use and replace(use, loops=()),
     )
     return made, checked.could_read
+
+
+def _in_registers(
+    source: CheckedSource, devices: Sequence[tuple[DeviceProfile, Strategy]], headers: Mapping[str, str]
+) -> bool:
+    """Whether loops with independent turns keep their variables in registers on all devices."""
+    return all(
+        turns.in_registers(
+            source.name,
+            source.text,
+            headers,
+            (
+                *build_options(strategy, source.options),
+                *(f"-D{one}" for one in feature_macros(strategy, source.headers)),
+            ),
+            profile.facts.extensions,
+        )
+        for profile, strategy in devices
+    )
 
 
 def required(request: ProgramRequest, headers: Sequence[str]) -> tuple[requirements.Required, ...]:

@@ -43,6 +43,10 @@ _HINTS: Final = (
         'portbar\'s names are undefined here: add #include "portbar/device_barrier.h"',
     ),
     (
+        r"PORTBAR_TURNS_\w+",
+        "the last argument of a loop over the grid can be `independent`, as in PORTBAR_FOR(i, &grid, n, independent)",
+    ),
+    (
         r"_cl_atomic_\w+_explicit|(undeclared|implicit)[^\n]*'(atomic_\w+_(explicit|fence)|atomic_work_item_fence)'",
         (
             "on this device portbar uses C11 atomics, which require the -cl-std that it sets itself: remove -cl-std from the "

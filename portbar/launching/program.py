@@ -125,7 +125,8 @@ def chosen_for(request: ProgramRequest, made: ProgramAnalysis, device: cl.Device
 
     profile = describe(device)
     own = replace(request, devices=(device,), profiles={device: profile})
-    return profile, replace(strategy_for(own, device, made.headers), split_counted=made.counted)
+    chosen = strategy_for(own, device, made.headers)
+    return profile, replace(chosen, split_counted=made.counted, turns_in_registers=made.in_registers)
 
 
 def required(request: ProgramRequest, made: ProgramAnalysis) -> tuple[Required, ...]:

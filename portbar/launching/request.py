@@ -191,6 +191,8 @@ class ProgramAnalysis:
     strategies: tuple[Strategy, ...]
     #: Whether counts of split barriers can be seen.
     counted: bool
+    #: Whether loops with independent turns keep their variables in registers.
+    in_registers: bool
     facts: Later[Facts | None]
     #: Identifiers in text about which a driver's macros decide.
     doubtful: frozenset[str]

@@ -85,6 +85,8 @@ class Strategy:
         Whether device code checks for misuse.
     split_counted : bool
         Whether group-wide split barriers count arrivals, which only some calls can observe.
+    turns_in_registers : bool
+        Whether loops with independent turns keep no variable in private memory, which compilers would share among turns.
     tracing : Tracing or None
         How launches are traced; None if they are not.
     """
@@ -102,6 +104,7 @@ class Strategy:
     workarounds: frozenset[str] = frozenset()
     debug: bool = False
     split_counted: bool = True
+    turns_in_registers: bool = True
     tracing: Tracing | None = None
 
     @property

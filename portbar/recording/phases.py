@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from portbar.launching.parameters import SCALARS
+from portbar.launching.turns import IN_REGISTERS, takes_own_address
 from portbar.reading import kinds
 from portbar.reading.apart import possible_macros
 from portbar.reading.edits import Edits
@@ -47,11 +48,6 @@ _COMPONENTS: Final = re.compile(r"[xyzw]{1,4}|[rgba]{1,4}|s[0-9a-fA-F]+|lo|hi|ev
 _PRIVATE: Final = re.compile(r"\b__private\b ?")
 _RESTRICT: Final = re.compile(r"\b(?:__)?restrict(?:__)?\b ?")
 _LOCAL: Final = re.compile(r"\b__local\b ?")
-#: Values that a compiler keeps in registers.
-_IN_REGISTERS: Final = re.compile(
-    r"(?:(?:u?(?:char|short|int|long)|float|double|half|bool|_Bool|unsigned [a-z ]+|signed char|long long)"
-    r"(?: __attribute__\(\(ext_vector_type\(\d+\)\)\))?|enum .*|.*\*)"
-)
 _ALIGNMENT: Final = 64
 #: In place of statements that are not inserted.
 _NEVER: Final = "portbar_step_never"
@@ -237,11 +233,11 @@ class _Reading(Edits):
                 elif name.startswith(("get_sub_group", "get_num_sub_group", "enqueue_kernel", "get_pipe", "read_pipe")):
                     made.problems.append(Problem(tree.place(one), f"{name}() has no meaning in a recorded step"))
             elif one.kind == VARIABLE and not tree.is_shared(one):
-                made.in_registers &= _IN_REGISTERS.fullmatch(tree.canonical_type(one)) is not None
+                made.in_registers &= IN_REGISTERS.fullmatch(tree.canonical_type(one)) is not None
             elif one.kind == kinds.CAST:
                 made.drops_const |= self._drops_const(one)
             elif one.kind == kinds.UNARY and tree.unary(one) == kinds.ADDRESS:
-                made.in_registers &= not self._is_own(one)
+                made.in_registers &= not takes_own_address(tree, one)
         return made
 
     def _drops_const(self, cast: Node) -> bool:
@@ -251,12 +247,6 @@ class _Reading(Edits):
             return False
         operand = cast.kids[-1]
         return not tree.is_pointer(operand) or tree.points_to_constant(operand)
-
-    def _is_own(self, address: Node) -> bool:
-        """Whether an address is that of a variable of the work-item."""
-        if not address.kids or address.kids[0].kind != kinds.REFERENCE:
-            return False
-        return not self._tree.is_shared(address.kids[0])
 
     def _reached(self, key: int) -> list[_Function]:
         reached, waiting = {key}, [key]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyopencl as cl
+import pyopencl.array
 import pytest
 
 import portbar
@@ -150,15 +151,110 @@ kernel void only(PORTBAR_GRID_PARAM, volatile global uint *a)
 }
 """
 
+INDEPENDENT = """
+#include "portbar/device_barrier.h"
+
+/* Two steps: the second one reads elements that others wrote, on the far side. */
+kernel void line(PORTBAR_GRID_PARAM, global const uint *a, global uint *b, global uint *c, uint n)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR(i, &grid, n, independent) {
+        if (a[i] % 3u == 0u)
+            continue;
+        b[i] = a[i] * a[i] + i;
+    }
+    if (!portbar_device_barrier(&grid))
+        return;
+    PORTBAR_FOR(i, &grid, n, independent)
+        c[i] = b[n - 1u - i] + (i == 0u ? 0u : b[i - 1u]);
+}
+
+kernel void plane(PORTBAR_GRID_PARAM, global const uint *a, global uint *b, global uint *c, uint width, uint height)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR_2D(x, y, &grid, width, height, independent) {
+        const size_t i = (size_t)y * width + x;
+        b[i] = a[i] * 7u + x * 5u + y;
+    }
+    uint small = 0u;
+    PORTBAR_FOR_2D(x, y, &grid, width, height, independent)
+        small += a[(size_t)y * width + x] < 5u ? 1u : 0u;
+    if (portbar_device_barrier_sum(&grid, small) == 0u && width * height > 99u)
+        return;
+    PORTBAR_FOR_2D(x, y, &grid, width, height, independent) {
+        if (y == 1u)
+            continue;
+        c[(size_t)y * width + x] = b[(size_t)(height - 1u - y) * width + x] + (x == 0u ? 0u : b[(size_t)y * width + x - 1u]);
+    }
+}
+
+kernel void space(
+    PORTBAR_GRID_PARAM, global const uint *a, global uint *b, global uint *c, uint width, uint height, uint depth)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR_3D(x, y, z, &grid, width, height, depth, independent) {
+        const size_t i = ((size_t)z * height + y) * width + x;
+        b[i] = a[i] ^ (x + 3u * y + 9u * z);
+    }
+    if (!portbar_device_barrier(&grid))
+        return;
+    PORTBAR_FOR_3D(x, y, z, &grid, width, height, depth, independent) {
+        const size_t i = ((size_t)z * height + y) * width + x;
+        c[i] = b[((size_t)(depth - 1u - z) * height + y) * width + x] + 1u;
+    }
+}
+"""
+#: A turn with an array of its own, and one with the address of a variable. Each makes the turns' memory one to a compiler.
+PRIVATE = """
+#include "portbar/device_barrier.h"
+
+void turn_into(private uint *v, uint by)
+{
+    for (uint k = 0u; k < by % 4u; ++k)
+        *v = *v * 3u + k;
+}
+
+kernel void arrays(PORTBAR_GRID_PARAM, global const uint *a, global uint *b, uint n)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR(i, &grid, n, independent) {
+        uint t[8];
+        for (uint k = 0u; k < 8u; ++k)
+            t[k] = i * k;
+        b[i] = t[a[i] & 7u] + t[(a[i] + 3u) & 7u];
+    }
+}
+
+kernel void addresses(PORTBAR_GRID_PARAM, global const uint *a, global uint *b, uint n)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR(i, &grid, n, independent) {
+        uint v = i;
+        turn_into(&v, a[i]);
+        b[i] = v;
+    }
+}
+
+kernel void counts(PORTBAR_GRID_PARAM, global const uint *a, global uint *b, uint n)
+{
+    PORTBAR_ENTER(grid);
+    uint bins[8] = { 0u };
+    PORTBAR_FOR(i, &grid, n, independent)
+        bins[a[i] & 7u] += i;
+    for (uint k = 0u; k < 8u; ++k)
+        atomic_add(&b[k], bins[k]);
+}
+"""
+
 LOCALS = [(1,), (7,), (64,), (4, 4), (2, 3, 2)]
 FORMS = {"pieces": True, "strides": False}
 
 
 @functools.cache
-def built(context: cl.Context, form: str) -> portbar.Program:
-    """Build the program once for each form."""
+def built(context: cl.Context, form: str, source: str = SOURCE) -> portbar.Program:
+    """Build a program once for each form."""
     strategy = portbar.choose(portbar.describe(context.devices[0])).with_units(loops_in_pieces=FORMS[form])
-    return portbar.Program(context, SOURCE, strategy=strategy, spin_limit=20.0)
+    return portbar.Program(context, source, strategy=strategy, spin_limit=20.0)
 
 
 @pytest.fixture(params=FORMS)
@@ -200,6 +296,78 @@ def test_each_element_of_a_plane_is_taken_once_beside_those_that_continue_skips(
 def test_each_element_of_a_space_is_taken_once(taken, local):
     for sides in ((1, 1, 1), (3, 4, 5), (17, 1, 3), (5, 9, 2), (0, 2, 2), (2, 2, 0)):
         assert (taken("space", int(np.prod(sides)), local, *sides) == 1).all()
+
+
+@pytest.fixture(params=FORMS)
+def stepped(context, queue, request) -> Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Run a kernel of the program with independent turns: its input, and what the two steps leave of 77."""
+
+    def run(kernel: str, n: int, local: tuple[int, ...], *sides: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        given = np.random.default_rng(n).integers(0, 1_000, max(n, 1)).astype(np.uint32)
+        a = cl.array.to_device(queue, given)
+        b, c = (cl.array.to_device(queue, np.full(max(n, 1) + 64, 77, np.uint32)) for _ in range(2))
+        built(context, request.param, INDEPENDENT).kernel(kernel)(
+            queue, None, local, a, b, c, *map(np.uint32, sides)
+        ).wait()
+        found = b.get(), c.get()
+        assert all((one[n:] == 77).all() for one in found), "elements beyond the end"
+        return given[:n], found[0][:n], found[1][:n]
+
+    return run
+
+
+@pytest.mark.parametrize("local", LOCALS, ids=str)
+def test_independent_turns_of_a_line_meet_at_a_barrier(stepped, local):
+    for n in (0, 1, 2, 15, 16, 17, 63, 65, 1_000, 4_099):
+        a, b, c = stepped("line", n, local, n)
+        i = np.arange(n, dtype=np.uint32)
+        np.testing.assert_array_equal(b, np.where(a % 3 == 0, 77, a * a + i))
+        np.testing.assert_array_equal(c, b[::-1] + np.concatenate([[0], b])[:n])
+
+
+@pytest.mark.parametrize("local", LOCALS, ids=str)
+def test_independent_turns_of_a_plane_meet_at_barriers(stepped, local):
+    for width, height in ((0, 3), (3, 0), (1, 1), (5, 7), (64, 1), (1, 64), (33, 17), (131, 9)):
+        a, b, c = (one.reshape(height, width) for one in stepped("plane", width * height, local, width, height))
+        y, x = np.mgrid[:height, :width].astype(np.uint32)
+        np.testing.assert_array_equal(b, a * 7 + x * 5 + y)
+        if width * height <= 99 or (a < 5).any():
+            want = b[::-1] + np.pad(b, ((0, 0), (1, 0)))[:, :width]
+            want[1:2] = 77
+        else:
+            want = np.full_like(c, 77)
+        np.testing.assert_array_equal(c, want)
+
+
+@pytest.mark.parametrize("local", LOCALS, ids=str)
+def test_independent_turns_of_a_space_meet_at_a_barrier(stepped, local):
+    for width, height, depth in ((1, 1, 1), (3, 4, 5), (37, 1, 3), (5, 9, 2), (0, 2, 2), (2, 2, 0), (67, 3, 4)):
+        sides = width, height, depth
+        a, b, c = (one.reshape(depth, height, width) for one in stepped("space", int(np.prod(sides)), local, *sides))
+        z, y, x = np.mgrid[:depth, :height, :width].astype(np.uint32)
+        np.testing.assert_array_equal(b, a ^ (x + 3 * y + 9 * z))
+        np.testing.assert_array_equal(c, b[::-1] + 1)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("local", [(1,), (7,)], ids=str)
+def test_turns_share_no_private_memory(context, queue, form, local):
+    """A compiler that takes such turns for independent in all memory gives one array to several of them."""
+    n = 1_001
+    a = np.random.default_rng(3).integers(0, 1_000, n).astype(np.uint32)
+    i = np.arange(n, dtype=np.uint32)
+    turned = i.copy()
+    for k in range(3):
+        turned = np.where(k < a % 4, turned * 3 + k, turned)
+    want = {
+        "arrays": i * (a & 7) + i * ((a + 3) & 7),
+        "addresses": turned,
+        "counts": np.bincount(a & 7, weights=i, minlength=8).astype(np.uint32),
+    }
+    for kernel, expected in want.items():
+        given, b = cl.array.to_device(queue, a), cl.array.zeros(queue, n, np.uint32)
+        built(context, form, PRIVATE).kernel(kernel)(queue, None, local, given, b, np.uint32(n)).wait()
+        np.testing.assert_array_equal(b.get()[: len(expected)], expected, err_msg=kernel)
 
 
 @pytest.mark.parametrize("local", [*LOCALS, (1, 7)], ids=str)

@@ -80,7 +80,11 @@ def test_every_line_of_the_first_contact_benchmark_is_valid(selector: str) -> No
 @pytest.mark.parametrize(
     ("benchmark", "only", "parts"),
     [
-        ("loops", set[str](), {"axpy", "jacobi", "life", "uneven"}),
+        (
+            "loops",
+            set[str](),
+            {"axpy", "jacobi", "life", "independent axpy", "independent jacobi", "independent life", "uneven"},
+        ),
         *(("applications", names, names) for names in APPLICATIONS),
     ],
 )

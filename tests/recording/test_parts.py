@@ -103,7 +103,9 @@ def read(text: str) -> Phases:
     ("body", "vectorises"),
     [
         ("float x = to[i]; float4 v = x; to[i] = v.y;", True),
+        ("global float *x = to + i; *x = 2;", True),
         ("float x[4] = {1, 2, 3, 4}; to[i] = x[i % 4];", False),
+        ("float x[4] = {1, 2, 3, 4}; float *p = x; to[i] = p[i % 4];", False),
         ("struct { float x; } s; s.x = 1; to[i] = s.x;", False),
         ("float x = 1; float *p = &x; *p = 2; to[i] = x;", False),
         ("to[i] = helper(i);", False),

@@ -60,6 +60,31 @@ kernel void dealt(PORTBAR_GRID_PARAM, global float *a, uint n)
 """
 
 
+TURNS = r"""
+#include "portbar/device_barrier.h"
+kernel void line(PORTBAR_GRID_PARAM, global float *a, uint n)
+{
+    PORTBAR_ENTER(grid);
+    if (n != 3u)
+        PORTBAR_FOR(i, &grid, n, independent)
+            a[i] += 1.0f;
+}
+kernel void plane(PORTBAR_GRID_PARAM, global float *a, uint width, uint height, uint depth)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR_2D(x, y, &grid, width, height, independent) {
+        if (x == y)
+            continue;
+        a[y * width + x] += 1.0f;
+    }
+    PORTBAR_FOR_3D(x, y, z, &grid, width, height, depth, independent)
+        a[(z * height + y) * width + x] += 1.0f;
+    PORTBAR_FOR_2D(x, y, &grid, width, height)
+        a[y * width + x] += 1.0f;
+}
+"""
+
+
 SPLIT = r"""
 #include "portbar/split_barrier.h"
 kernel void split(global uint *out, const global uint4 *tile, uint turns)
@@ -333,6 +358,31 @@ def test_cl12_leaves_one_atomic_with_the_fences_of_its_order(tmp_path) -> None:
 @each_target
 def test_loops_over_the_grid_compile(target, tmp_path) -> None:
     made(target, LOOPS, tmp_path)
+
+
+@each_target
+def test_loops_with_independent_turns_compile(target, tmp_path) -> None:
+    made(target, TURNS, tmp_path)
+
+
+def test_the_innermost_loops_with_independent_turns_are_parallel_in_pieces_alone(tmp_path) -> None:
+    strides = strategy_for(SPIR)
+    pieces = strides.with_units(loops_in_pieces=True)
+    for strategy, parallel in ((strides, 0), (pieces, 3), (replace(pieces, turns_in_registers=False), 0)):
+        # As clang's front end leaves it.
+        code = compiled(SPIR, TURNS, tmp_path, "-emit-llvm", "-Xclang", "-disable-llvm-passes", strategy=strategy)
+        assert len(re.findall(r'^!\d+ = !\{!"llvm.loop.parallel_accesses"', code, re.MULTILINE)) == parallel
+        # A load and a store of an element are in each.
+        elements = [line for line in code.splitlines() if re.search(r"\b(?:load float,|store float %)", line)]
+        assert len(elements) == 8
+        assert len([line for line in elements if "!llvm.access.group" in line]) == 2 * parallel
+
+
+def test_a_program_without_independent_turns_has_none_of_their_text() -> None:
+    """Its loops take no more arguments, so that a wrong one is an error on each device."""
+    text = resolve_includes(LOOPS, strategy_for(SPIR).with_units(loops_in_pieces=True))
+    assert "PORTBAR_TURNS" not in text
+    assert "#define PORTBAR_FOR(i, grid, n) " in text
 
 
 def test_a_loop_over_the_grid_divides_once_and_not_for_each_element(tmp_path) -> None:

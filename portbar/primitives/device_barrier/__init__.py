@@ -271,6 +271,7 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "holds": _holds(strategy),
         "release_flags": layout.RELEASE_FLAGS,
         "loops_in_pieces": strategy.units.loops_in_pieces,
+        "vectorises_turns": strategy.units.loops_in_pieces and strategy.turns_in_registers,
         "once": "PORTBAR_APART" if strategy.units.once_apart else "static inline",
         "stride": backend.stride,
         "work_of_all": backend.work_before_leader,

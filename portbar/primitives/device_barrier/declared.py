@@ -37,15 +37,19 @@ PORTBAR_CALLED_BY_GRID PORTBAR_TRUE_AFTER_FAULT bool portbar_device_barrier_all(
 PORTBAR_CUTS uint portbar_bound(uint n);
 /* Work-items take different numbers of turns, whatever the bounds. */
 PORTBAR_DIFFERS_WORK_ITEM bool portbar_has_share(uint i, uint end);
-#define PORTBAR_FOR(i, grid, n) \\
-    for (uint i = portbar_global_id(grid); portbar_has_share(i, portbar_bound(n)); i += portbar_global_size(grid))
-#define PORTBAR_FOR_2D(x, y, grid, width, height) \\
+/* The same for each last argument of a loop. */
+#define portbar_has_share_ portbar_has_share
+PORTBAR_DIFFERS_WORK_ITEM bool portbar_has_share_independent(uint i, uint end);
+#define PORTBAR_FOR(i, grid, n, ...) \\
+    for (uint i = portbar_global_id(grid); portbar_has_share_##__VA_ARGS__(i, portbar_bound(n)); \\
+         i += portbar_global_size(grid))
+#define PORTBAR_FOR_2D(x, y, grid, width, height, ...) \\
     for (uint y = portbar_global_id(grid); portbar_has_share(y, portbar_bound(height)); ++y) \\
-        for (uint x = 0u; portbar_has_share(x, portbar_bound(width)); ++x)
-#define PORTBAR_FOR_3D(x, y, z, grid, width, height, depth) \\
+        for (uint x = 0u; portbar_has_share_##__VA_ARGS__(x, portbar_bound(width)); ++x)
+#define PORTBAR_FOR_3D(x, y, z, grid, width, height, depth, ...) \\
     for (uint z = portbar_global_id(grid), y = z; \\
          portbar_has_share(z, portbar_bound(depth) + portbar_bound(height)); ++z) \\
-        for (uint x = 0u; portbar_has_share(x, portbar_bound(width)); ++x)
+        for (uint x = 0u; portbar_has_share_##__VA_ARGS__(x, portbar_bound(width)); ++x)
 /* A work-group claims tiles, all its work-items the same. */
 PORTBAR_CALLED_BY_GRID uint portbar_first_tile(const portbar_grid *grid, uint count);
 PORTBAR_DIFFERS_WORK_GROUP bool portbar_has_tile(uint tile);
