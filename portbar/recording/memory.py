@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -12,9 +12,11 @@ import pyopencl.array
 
 from portbar.choices.timing import shortened
 from portbar.errors import LaunchError
+from portbar.launching.program import Program
 from portbar.recording.binding import bound, buffer_of
 from portbar.recording.origin import Origin
-from portbar.recording.steps import Call, Repetition
+from portbar.recording.relaunch import given
+from portbar.recording.steps import Argument, Call, Turns
 from portbar.rendering.templates import render_def
 
 #: Bytes of an element -> its type.
@@ -27,6 +29,30 @@ def own_origin() -> Origin:
     """The origin of fills and copies."""
     types = [(f"{size}", name) for size, name in _TYPES.items()]
     return Origin("portbar_memory.cl", render_def("recording/memory.mako", "kernels", {"types": types}), (), ())
+
+
+class _CommandAlone:
+    """A fill or a copy by itself: a command of the queue, or a kernel of portbar's own where a kernel is asked for."""
+
+    def __init__(
+        self,
+        enqueue: Callable[[cl.CommandQueue, Sequence[cl.Event] | None], cl.Event],
+        name: str,
+        arguments: Sequence[Argument],
+    ) -> None:
+        self._enqueue, self._name, self._arguments = enqueue, name, arguments
+
+    def enqueue(self, queue: cl.CommandQueue, wait_for: Sequence[cl.Event] | None, _: Turns) -> cl.Event:
+        """Enqueue the command after these events."""
+        return self._enqueue(queue, wait_for)
+
+    def kernel(self, queue: cl.CommandQueue, _: Turns) -> cl.Kernel:
+        """A kernel object with the arguments."""
+        program = Program(queue.context, own_origin().text, devices=[queue.device])
+        made = cl.Kernel(program.built(queue.device), self._name)
+        for index, argument in enumerate(self._arguments):
+            made.set_arg(index, given(argument))
+        return made
 
 
 def fill(number: int, device: cl.Device, to: Any, value: Any, offset: int, size: int | None) -> Call:
@@ -44,11 +70,13 @@ def fill(number: int, device: cl.Device, to: Any, value: Any, offset: int, size:
     phase = own_origin().phases(device).phases[name]
     args = (memory, np.uint64(offset // width), _element(pattern, width))
 
-    def enqueue(queue: cl.CommandQueue, wait_for: Sequence[cl.Event] | None, _: dict[Repetition, int]) -> cl.Event:
+    def enqueue(queue: cl.CommandQueue, wait_for: Sequence[cl.Event] | None) -> cl.Event:
         return cl.enqueue_fill_buffer(queue, memory, pattern, offset, size, wait_for=wait_for)
 
     count = (size // width, 1, 1)
-    return Call(number, name, phase, own_origin(), 1, count, None, (0, 0, 0), bound(label, phase, args), enqueue)
+    arguments = bound(label, phase, args)
+    alone = _CommandAlone(enqueue, name, arguments)
+    return Call(number, name, phase, own_origin(), 1, count, None, (0, 0, 0), arguments, alone)
 
 
 def copy(number: int, device: cl.Device, to: Any, source: Any, offsets: tuple[int, int], size: int | None) -> Call:
@@ -64,7 +92,7 @@ def copy(number: int, device: cl.Device, to: Any, source: Any, offsets: tuple[in
     phase = own_origin().phases(device).phases[name]
     args = (origin.memory, np.uint64(offsets[1] // width), target.memory, np.uint64(offsets[0] // width))
 
-    def enqueue(queue: cl.CommandQueue, wait_for: Sequence[cl.Event] | None, _: dict[Repetition, int]) -> cl.Event:
+    def enqueue(queue: cl.CommandQueue, wait_for: Sequence[cl.Event] | None) -> cl.Event:
         return cl.enqueue_copy(
             *(queue, target.memory, origin.memory),
             byte_count=size,
@@ -74,7 +102,9 @@ def copy(number: int, device: cl.Device, to: Any, source: Any, offsets: tuple[in
         )
 
     count = (size // width, 1, 1)
-    return Call(number, name, phase, own_origin(), 1, count, None, (0, 0, 0), bound(label, phase, args), enqueue)
+    arguments = bound(label, phase, args)
+    alone = _CommandAlone(enqueue, name, arguments)
+    return Call(number, name, phase, own_origin(), 1, count, None, (0, 0, 0), arguments, alone)
 
 
 def _size_of(given: Any, offset: int) -> int:

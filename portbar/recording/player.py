@@ -1,4 +1,4 @@
-"""Runs recorded steps: in one kernel, or as one launch each, whichever was measured to be faster."""
+"""Runs recorded steps: in one kernel, as command buffers, or as one launch each, whichever was measured to be fastest."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.launch import Launch
 from portbar.launching.program import Program
 from portbar.locks import Lock
+from portbar.recording.batches import batched
 from portbar.recording.dependences import Waits, access_of, barriers_of, launches_of
 from portbar.recording.driver import Driver, MemoryObjects
 from portbar.recording.memory import own_origin
@@ -31,8 +32,13 @@ from portbar.recording.table import StepTable
 _TRIALS: Final = 4
 #: Pointers that the kernel takes of its own.
 _OWN_ARGUMENTS: Final = 8
-#: A way that takes this many times as long is not tried again.
+#: A way that takes this many times as long as another is not tried again.
 _HOPELESS: Final = 4.0
+#: The ways, in the order in which they are tried, and what each does.
+_KERNEL: Final = "one kernel"
+_BUFFERS: Final = "command buffers"
+_LAUNCHES: Final = "one launch per step"
+_WAYS: Final = {_KERNEL: "runs one kernel", _BUFFERS: "enqueues command buffers", _LAUNCHES: "launches each step"}
 #: A build option for a version of OpenCL C.
 _VERSION: Final = re.compile(r"-cl-std=CL(\d)\.(\d)")
 _OPENCL: Final = re.compile(r"OpenCL (\d+)\.(\d+)")
@@ -178,40 +184,70 @@ class Player:
                     )
         return ""
 
-    def launch(self, *, fused: bool | None = None) -> Launch:
+    def launch(self, *, fused: bool | None = None, command_buffers: bool = False) -> Launch:
         """Run the steps."""
+        if command_buffers:
+            if isinstance(self._batched, str):
+                raise UnsupportedFeatureError(f"no command buffers: {self._batched}")
+            return self._launched(self._batched)
         if fused is False:
-            return self._one_by_one()
+            return self._launched(self._relauncher)
         if self._problem:
             raise UnsupportedFeatureError(f"{self._problem}. Or run the steps as launches: launch(fused=False)")
         if fused is True:
             return self._in_one()
         if self._doubt:
-            return self._one_by_one()
+            return self._launched(self._relauncher)
         way = self._choice
         if way is not None:
-            return self._in_one() if way else self._one_by_one()
-        # Compiled before the time begins.
-        way = len(self._times[True]) <= len(self._times[False])
+            return self._by(way)
+        way = min(self._open_ways(), key=lambda one: len(self._times[one]))
         self.queue.finish()
         begin = time.perf_counter()
-        launch = self._in_one() if way else self._one_by_one()
+        launch = self._by(way)
         launch.wait()
         self._times[way].append(time.perf_counter() - begin)
         return launch
 
     @property
-    def _choice(self) -> bool | None:
-        """Whether one kernel is faster; None as long as that is to be measured."""
-        one, other = self._times[True], self._times[False]
-        if min(len(one), len(other)) < 2:
-            return None
-        ratio = min(other[1:]) / min(one[1:])
-        if min(len(one), len(other)) >= _TRIALS:
-            return ratio >= 1
-        if not 1 / _HOPELESS < ratio < _HOPELESS:
-            return ratio > 1
-        return None
+    def _choice(self) -> str | None:
+        """The fastest way; None as long as one is to be measured."""
+        return None if self._open_ways() else min(self._best, key=lambda way: self._best[way])
+
+    @property
+    def _best(self) -> dict[str, float]:
+        """The least seconds of each way, of those that were measured."""
+        return {way: min(times[1:]) for way, times in self._times.items() if times[1:] and way in self._ways}
+
+    def _open_ways(self) -> list[str]:
+        """The ways that are to be measured again."""
+        best = self._best
+        least = min(best.values(), default=0.0)
+        return [
+            way
+            for way in self._ways
+            if way not in best or (len(self._times[way]) < _TRIALS and best[way] < _HOPELESS * least)
+        ]
+
+    @cached_property
+    def _ways(self) -> tuple[str, ...]:
+        """The ways that the device has."""
+        return tuple(way for way in _WAYS if way != _BUFFERS or not isinstance(self._batched, str))
+
+    @cached_property
+    def _batched(self) -> Relauncher | str:
+        """Runs the steps as command buffers; or why they cannot be."""
+        try:
+            return Relauncher(self.queue, batched(self.queue, self._steps))
+        except Error as error:
+            return str(error)
+
+    def _by(self, way: str) -> Launch:
+        if way == _KERNEL:
+            return self._in_one()
+        return self._launched(
+            self._batched if way == _BUFFERS and not isinstance(self._batched, str) else self._relauncher
+        )
 
     @cached_property
     def _replay(self) -> _Replay:
@@ -219,18 +255,18 @@ class Player:
         return _Replay(self.queue, self._steps, self._calls, self._waits)
 
     @property
-    def _times(self) -> dict[bool, list[float]]:
-        """Seconds of launches in one kernel and one by one; of all recordings of the same work."""
+    def _times(self) -> dict[str, list[float]]:
+        """Seconds of launches of each way; of all recordings of the same work."""
         return self._replay.times
 
     def _in_one(self) -> Launch:
         return self._replay.launch()
 
-    def _one_by_one(self) -> Launch:
-        event = self._relauncher.run()
+    def _launched(self, relauncher: Relauncher) -> Launch:
+        event = relauncher.run()
         made = RecordedLaunch(event, ("recorded steps", self.queue.device.name.strip()))
-        if self._relauncher.endless is not None:
-            made._check = _Check(self.queue, None, self._relauncher.endless, ())
+        if relauncher.endless is not None:
+            made._check = _Check(self.queue, None, relauncher.endless, ())
         return made
 
     def explain(self) -> str:
@@ -246,12 +282,12 @@ class Player:
             lines.append(f"launch() launches each step, because {self._doubt}")
             return "\n".join(lines)
         lines += self._replay.described()
-        for way, times in self._times.items():
-            if times[1:]:
-                what = "one kernel" if way else "one launch per step"
-                lines.append(f"{what}: {min(times[1:]) * 1e3:.3g} ms, the best of {len(times) - 1}")
-        chosen = {True: "runs one kernel", False: "launches each step", None: "measures both in its first launches"}
-        lines.append(f"launch() {chosen[self._choice]}")
+        for way, least in self._best.items():
+            lines.append(f"{way}: {least * 1e3:.3g} ms, the best of {len(self._times[way]) - 1}")
+        if isinstance(self._batched, str):
+            lines.append(f"no command buffers: {self._batched}")
+        chosen = self._choice
+        lines.append(f"launch() {_WAYS[chosen] if chosen is not None else 'measures all ways in its first launches'}")
         return "\n".join(lines)
 
 
@@ -265,7 +301,7 @@ class _Compiled:
 
     def __init__(self, queue: cl.CommandQueue, text: str, options: Sequence[str]) -> None:
         self.kernel = Program(queue.context, text, options, devices=[queue.device]).kernel("portbar_replay")
-        self.times: dict[Any, dict[bool, list[float]]] = {}
+        self.times: dict[Any, dict[str, list[float]]] = {}
 
 
 #: Those in use. A key's context lives as long as its kernel.
@@ -319,7 +355,7 @@ class _Replay:
             options = tuple(option for option in options if not option.startswith("-cl-std="))
         self._compiled = _compiled(queue, self.text, options)
         self._kernel = self._compiled.kernel
-        self.times = self._compiled.times.setdefault(_work_of(steps), {True: [], False: []})
+        self.times = self._compiled.times.setdefault(_work_of(steps), {way: [] for way in _WAYS})
         items = self._driver.local_items
         self._local = self._kernel.suggested_local_size(queue) if items is None else (items,)
         flags_of = cl.mem_flags

@@ -21,7 +21,7 @@ from portbar.recording.binding import bound, buffer_of
 from portbar.recording.origin import Hints, Origin, name_of, origin_of
 from portbar.recording.phases import Phase, Problem
 from portbar.recording.player import Player
-from portbar.recording.relaunch import enqueuer
+from portbar.recording.relaunch import KernelAlone
 from portbar.recording.steps import Call, Conditional, Flag, Repetition, Size, Step, Turn
 
 #: Work-items of a side, and turns, that one kernel counts.
@@ -135,11 +135,11 @@ class Steps:
             problems = (*problems, Problem(phase.place, reason))
         given_local = None if local_size is None else tuple(local_size)
         given_offset = None if global_offset is None else tuple(global_offset)
-        enqueue = enqueuer(kernel, tuple(global_size), given_local, given_offset, arguments)
+        alone = KernelAlone(kernel, tuple(global_size), given_local, given_offset, arguments)
         self._add(
             Call(
                 *(number, name, phase, origin, len(tuple(global_size)), _padded(size, 1), local, offset, arguments),
-                *(enqueue, f"{label}, {problems[0]}" if problems else ""),
+                *(alone, f"{label}, {problems[0]}" if problems else ""),
             )
         )
         self._count = number
@@ -280,14 +280,16 @@ class Steps:
         finally:
             self._open.pop()
 
-    def launch(self, *, fused: bool | None = None) -> Launch:
+    def launch(self, *, fused: bool | None = None, command_buffers: bool = False) -> Launch:
         """Run the recorded steps; can be called again.
 
         Parameters
         ----------
         fused : bool, optional
-            True runs them in one kernel, False as one launch each. By default, the first launches do both in turns and are
-            timed, and later ones do what was faster.
+            True runs them in one kernel, False as one launch each. By default, the first launches do each of the ways that
+            the device has in turns and are timed, and later ones do what was fastest.
+        command_buffers : bool, optional
+            Run them as command buffers of `cl_khr_command_buffer`: launches between two flags are enqueued as one.
 
         Returns
         -------
@@ -296,13 +298,18 @@ class Steps:
         Raises
         ------
         UnsupportedFeatureError
-            A step cannot be a part of one kernel. The message names the step, its kernel and the line.
+            A step cannot be a part of one kernel. The message names the step, its kernel and the line. Or the device or the
+            steps cannot have command buffers, and they are asked for; the message says why.
         BuildError
             The driver refused the kernel.
         LaunchError
-            Nothing is recorded, or a `with` block is open.
+            Nothing is recorded, a `with` block is open, or command buffers in one kernel are asked for.
         """
-        return self._played().launch(fused=fused)
+        if command_buffers and fused:
+            raise LaunchError(
+                "steps are one kernel or command buffers: pass fused=True or command_buffers=True, not both"
+            )
+        return self._played().launch(fused=fused, command_buffers=command_buffers)
 
     def explain(self) -> str:
         """Return how the steps are run, and why: kernels, barriers, how each step's work-items are run, and measured times."""

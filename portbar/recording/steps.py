@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import pyopencl as cl
@@ -135,6 +135,19 @@ class StepValue:
 Argument = Buffer | Local | StepValue
 
 
+Turns: TypeAlias = "Mapping[Repetition, int]"
+
+
+class Alone(Protocol):
+    """A launch by itself, in given turns of the loops around it."""
+
+    def enqueue(self, queue: cl.CommandQueue, wait_for: Sequence[cl.Event] | None, turns: Turns) -> cl.Event:
+        """Enqueue it after these events."""
+
+    def kernel(self, queue: cl.CommandQueue, turns: Turns) -> cl.Kernel:
+        """A kernel object of its own with the arguments."""
+
+
 @dataclass(eq=False)
 class Call:
     """One launch."""
@@ -150,8 +163,7 @@ class Call:
     local: Size | None
     offset: Size
     arguments: tuple[Argument, ...]
-    #: Enqueues it alone: gets the queue, the events to wait for, and the turns of the loops around it.
-    enqueue: Callable[[cl.CommandQueue, Sequence[cl.Event] | None, dict[Repetition, int]], cl.Event]
+    alone: Alone
     #: Why it cannot be a part of one kernel.
     problem: str = ""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyopencl as cl
 import pytest
@@ -42,10 +44,13 @@ def check(kind: type[HostProgram], queue: cl.CommandQueue) -> None:
         with pytest.raises(portbar.UnsupportedFeatureError, match=r"-cl-std=CL2\.0, which is above the device"):
             recorded.steps.launch()
         ways = (False,)
-    for fused in ways:
+    asked: list[dict[str, Any]] = [{"fused": fused} for fused in ways]
+    if "cl_khr_command_buffer" in queue.device.extensions.split():
+        asked += [{"command_buffers": True}] * 2
+    for way in asked:
         program.reset(queue)
-        recorded.steps.launch(fused=fused).wait()
+        recorded.steps.launch(**way).wait()
         found = program.results(queue)
         for name, values in expected.items():
-            assert values.tobytes() == found[name].tobytes(), (name, fused, np.argwhere(values != found[name])[:5])
+            assert values.tobytes() == found[name].tobytes(), (name, way, np.argwhere(values != found[name])[:5])
     assert any((expected[name] != array).any() for name, array in program.arrays.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import portbar
 from portbar.device import quirks
 from portbar.device.facts import facts
-from portbar.recording import player
+from portbar.recording import batches, khr_command_buffer, player
 
 pytestmark = pytest.mark.device
 
@@ -314,11 +315,11 @@ def test_later_launches_do_what_was_measured_to_be_faster(queue: cl.CommandQueue
     steps = begun(queue)
     with steps.repeat(50):
         steps(add, (1,), None, to, one, np.uint32(1))
-    for _ in range(9):
+    for _ in range(13):
         steps.launch().wait()
-    assert to.get()[0] == 450
+    assert to.get()[0] == 650
     said = steps.explain()
-    assert "launch() runs one kernel" in said or "launch() launches each step" in said, said
+    assert re.search(r"launch\(\) (runs one kernel|enqueues command buffers|launches each step)", said), said
 
 
 # Refusals
@@ -489,13 +490,13 @@ def test_recordings_of_the_same_work_share_kernel_and_times(queue: cl.CommandQue
         with steps.repeat(3):
             steps(kernel, (size,), None, *arrays[number], np.uint32(number))
         made.append(steps)
-    for _ in range(4):
+    for _ in range(6):
         made[0].launch().wait()
     replays = [steps._player._replay for steps in made if steps._player or steps.explain()]
     assert len({id(one._compiled) for one in replays}) == 1
     assert "one launch per step: " in made[1].explain()
     # Other sizes take other times.
-    assert made[2].explain().endswith("launch() measures both in its first launches")
+    assert made[2].explain().endswith("launch() measures all ways in its first launches")
     assert "one launch per step: " not in made[2].explain()
     made[1].launch().wait()
     assert (arrays[1][0].get() == np.arange(8) * 4).all()
@@ -544,3 +545,116 @@ def test_shares_that_begin_in_a_work_group_have_each_item_once(
     one_kernel(steps)
     x = np.arange(np.prod(size)) % size[0]
     assert (to.get() == 2 * (1000 * (1 + x % items) + x // items)).all()
+
+
+# Command buffers
+
+
+def in_buffers(steps: portbar.Steps) -> portbar.Launch:
+    """Launch the steps as command buffers; skip where the device has none."""
+    if khr_command_buffer.EXTENSION not in steps.queue.device.extensions.split():
+        with pytest.raises(
+            portbar.UnsupportedFeatureError, match=r"no command buffers: .* has no cl_khr_command_buffer"
+        ):
+            steps.launch(command_buffers=True)
+        pytest.skip("no command buffers")
+    return steps.launch(command_buffers=True)
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_command_buffers_hold_the_values_of_all_turns(queue: cl.CommandQueue, in_order: bool) -> None:
+    out_of_order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    if not in_order and not queue.device.queue_properties & out_of_order:
+        pytest.skip("no queue out of order")
+    own = cl.CommandQueue(queue.context, queue.device, 0 if in_order else out_of_order)
+    add = built(own, _ADD).add
+    to, one, more, other = words(own, 0), words(own, 1), words(own, 1), words(own, 1)
+    own.finish()
+    steps = begun(own)
+    with steps.repeat(3) as outer:
+        with steps.repeat(4) as inner:
+            steps(add, (1,), (1,), to, one, outer * 10)
+            steps(add, (1,), (1,), to, one, inner.of(np.array([1, 2, 3, 4000])))
+        steps.fill(more, np.uint32(1))
+        with steps.if_(more):
+            steps(add, (1,), (1,), to, more, np.uint32(100_000))
+        with steps.while_(more):
+            steps.fill(more, np.uint32(0))
+            steps.copy(one, other)
+            steps(add, (1,), (1,), to, other, np.uint32(7))
+    # A second launch before the end of the first.
+    launches = [in_buffers(steps), in_buffers(steps)]
+    for launch in launches:
+        launch.wait()
+    own.finish()
+    assert to.get()[0] == 2 * (4 * (0 + 10 + 20) + 3 * 4006 + 3 * 100_000 + 3 * 7)
+
+
+def test_command_buffers_of_fills_and_copies_of_parts(queue: cl.CommandQueue) -> None:
+    one, other = words(queue, *range(8)), words(queue, *range(8, 16))
+    steps = begun(queue)
+    steps.fill(one, np.uint16(0x1234), offset=2, size=4)
+    steps.copy(other, one, to_offset=5, source_offset=1, size=3)
+    steps.fill(other, np.float64(1), offset=16, size=8)
+    in_buffers(steps).wait()
+    found = one.get().tobytes() + other.get().tobytes()
+    for array, first in ((one, 0), (other, 8)):
+        array.set(np.arange(first, first + 8, dtype=np.uint32))
+    steps.launch(fused=False).wait()
+    assert one.get().tobytes() + other.get().tobytes() == found
+
+
+def test_command_buffers_end_a_loop_whose_flag_never_falls(queue: cl.CommandQueue) -> None:
+    add = built(queue, _ADD).add
+    to, one = words(queue, 1), words(queue, 1)
+    steps = begun(queue)
+    with steps.while_(to, limit=20):
+        steps(add, (1,), None, to, one, np.uint32(1))
+    for number in range(2):
+        launch = in_buffers(steps)
+        with pytest.raises(portbar.Error, match=r"before step 1 .*limit of 20 turns"):
+            launch.wait()
+        assert to.get()[0] == 1 + 20 * (number + 1)
+
+
+def test_steps_that_no_command_buffer_can_have_are_named_and_run_otherwise(queue: cl.CommandQueue) -> None:
+    add = built(queue, _ADD).add
+    to, one, flag = words(queue, 0), words(queue, 1), words(queue, 0)
+    steps = begun(queue)
+    with steps.while_(flag) as turn:
+        steps(add, (1,), None, to, one, turn + 1)
+    with pytest.raises(
+        portbar.UnsupportedFeatureError, match=r"no command buffers: step 1 \(kernel 'add'\) takes the turn"
+    ):
+        steps.launch(command_buffers=True)
+    steps.launch().wait()
+    with pytest.raises(portbar.LaunchError, match="not both"):
+        steps.launch(fused=True, command_buffers=True)
+    many = begun(queue)
+    with many.repeat(30_000):
+        many(add, (1,), None, to, one, np.uint32(1))
+    with pytest.raises(
+        portbar.UnsupportedFeatureError, match=r"30000 launches; command buffers are made of 20000 at most"
+    ):
+        many.launch(command_buffers=True)
+    assert to.get()[0] == 0
+
+
+def test_a_driver_that_refuses_command_buffers_runs_the_steps_otherwise(
+    queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise portbar.Error("clCreateCommandBufferKHR returned -5")
+
+    monkeypatch.setattr(batches, "lack_of", lambda *_, **__: "")
+    monkeypatch.setattr(batches, "CommandBuffer", refuse)
+    to, one = words(queue, 0), words(queue, 1)
+    steps = begun(queue)
+    steps(built(queue, _ADD).add, (1,), None, to, one, np.uint32(1))
+    for _ in range(2):
+        steps.launch().wait()
+    assert to.get()[0] == 2
+    with pytest.raises(
+        portbar.UnsupportedFeatureError, match="no command buffers: clCreateCommandBufferKHR returned -5"
+    ):
+        steps.launch(command_buffers=True)
