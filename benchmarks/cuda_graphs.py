@@ -34,18 +34,12 @@ static __device__ inline size_t get_global_size(int d)
 {
     return d == 0 ? gridDim.x * size_t(blockDim.x) : d == 1 ? gridDim.y * size_t(blockDim.y) : gridDim.z * size_t(blockDim.z);
 }
-
-#define kernel __global__
-#define __kernel __global__
-#define global
-#define __global
 """
+#: Words of OpenCL C -> those of CUDA. Not by macros: CUDA's `__global__` is a macro that names `global`.
+_REPLACED: Final = {r"\b(__)?kernel\b": "__global__", r"\b(__)?global\b": ""}
 
 #: The host: buffers, and the steps that are captured into a graph.
 _HOST: Final = r"""
-#undef kernel
-#undef global
-
 struct Buffer {
     void *now = nullptr, *first = nullptr;
     size_t bytes = 0;
@@ -256,7 +250,10 @@ def source_of(program: HostProgram) -> str:
     program.run(text)  # type: ignore[arg-type]
     host = _HOST.replace("STEPS", "\n".join(text.lines)).replace("BUFFERS", str(len(program.buffers)))
     defines = "#define CONDITIONS\n" if text.has_conditions else ""
-    return f"{PRELUDE}\n#include <cstdlib>\n{defines}{_WORDS}\n{program.source}\n{host}"
+    kernels = program.source
+    for word, replaced in _REPLACED.items():
+        kernels = re.sub(word, replaced, kernels)
+    return f"{PRELUDE}\n#include <cstdlib>\n{defines}{_WORDS}\n{kernels}\n{host}"
 
 
 class CudaGraph(CudaProgram):
