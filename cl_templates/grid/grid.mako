@@ -13,6 +13,9 @@ typedef struct {
     uint capacity;
 % endif
     uint limit;
+% if reached("run_memory"):
+    local void *run_memory;
+% endif
 % if counts_in_slots and reached("first_slot"):
     uint first_slot;
 % if shards > 1:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from portbar.cli.output import print_json
 from portbar.errors import Error
+from portbar.phases.runs import KernelFile, expanded
 from portbar.primitives.headers import declarations
 from portbar.primitives.reduction.declared import SINGLE_SUB_GROUPS
 from portbar.reading.encoding import decoded, printable
@@ -59,6 +60,7 @@ def _found(file: Path, options: Sequence[str]) -> Iterator[dict[str, Any]]:
         raise Error(f"{file} cannot be read: line {line} is not UTF-8")
     headers = declarations()
     whole = whole_text(text, file.name, file.parent, options)
+    whole = expanded(KernelFile(file.name, whole), options, headers)
 
     def reading(defined: Sequence[str]) -> Reading:
         return read(file.name, whole, headers, options, defined=defined)

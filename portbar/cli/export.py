@@ -27,6 +27,7 @@ def _overrides(_ctx: click.Context, _param: click.Parameter, value: str) -> dict
         "portbar export --device 0:0 -o include",
         "portbar export --device 'pocl 3.1' --strategy device_barrier=flag -o include",
         "portbar export --device 0:0 --source ring.cl -o include",
+        "portbar export --device 0:0 --source kernels.cl --source driver.cl --fused solver.cl -o out",
     ),
 )
 @device_option
@@ -50,6 +51,12 @@ def _overrides(_ctx: click.Context, _param: click.Parameter, value: str) -> dict
     help="File of kernels: write only what they use; may be repeated.",
 )
 @click.option(
+    "--fused",
+    metavar="NAME.cl",
+    default="",
+    help="Write one file with the kernels that one of the sources runs by PORTBAR_RUN, and portbar/host.h.",
+)
+@click.option(
     "--option",
     "options",
     multiple=True,
@@ -62,6 +69,7 @@ def command(
     output: Path,
     overrides: dict[str, str],
     sources: tuple[Path, ...],
+    fused: str,
     options: tuple[str, ...],
 ) -> None:
     """Write portbar's headers for one device as plain OpenCL C, for hosts in C or C++.
@@ -76,7 +84,7 @@ def command(
             f"headers are rendered for one device, but {len(found)} match; choose one by its number, such as --device "
             f"{number(found[0][0])}:\n{listing}"
         )
-    written = export(found[0][1], output, overrides, sources=sources, options=options)
+    written = export(found[0][1], output, overrides, sources=sources, options=options, fused=fused)
     if as_json:
         print_json({"device": found[0][0].to_json(), "files": [str(path) for path in written]})
         return

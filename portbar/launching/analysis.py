@@ -51,14 +51,18 @@ class CheckedSource(Given):
 
 
 def read_source(
-    source: Any, options: Any = (), loops: tuple[ReductionLoop, ...] = (), scans: tuple[DeviceScan, ...] = ()
+    source: Any,
+    options: Any = (),
+    loops: tuple[ReductionLoop, ...] = (),
+    scans: tuple[DeviceScan, ...] = (),
+    beside: Sequence[Any] = (),
 ) -> CheckedSource:
-    """Read a source, and check that it can be what its author means.
+    """Read a source, and check that it can be what its author means; it may run the kernels of those `beside` it.
 
     `Error` if the source is not text, or an option is not. `BuildError` if the source cannot work as it is. `RenderError` if an
     include names an unknown header of portbar's.
     """
-    given = given_source(source, options)
+    given = given_source(source, options, beside)
     return checked_source(given, loops, scans)
 
 

@@ -15,8 +15,9 @@ from portbar.choices.timing import shortened
 from portbar.errors import LaunchError
 from portbar.launching.compiled import CompiledKernel
 from portbar.launching.launch import Launch
-from portbar.launching.parameters import SCALARS, KernelParameter, scalar_of
+from portbar.launching.parameters import KernelParameter, scalar_of
 from portbar.launching.queues import awaited, hides_failures
+from portbar.primitives.scalars import TYPES
 from portbar.records.dataclass import dataclass
 from portbar.records.plain import amount
 
@@ -91,7 +92,7 @@ def _problem(parameter: KernelParameter, argument: Any) -> str | None:
         fits = isinstance(argument, cl.Sampler) if wanted == "sampler" else _object_kind(argument) == wanted
         return None if fits else f"{given}, the parameter is the {type_name}: pass a pyopencl.{wanted.capitalize()}"
     if isinstance(argument, np.generic):
-        wanted = SCALARS.get(parameter.scalar or type_name)
+        wanted = TYPES.get(parameter.scalar or type_name)
         if wanted is None or argument.dtype == wanted:
             return None
         return f"has NumPy type {argument.dtype}, the parameter is {type_name}: pass np.{wanted}(...)"
@@ -339,11 +340,11 @@ def misfit(parameter: KernelParameter, dtype: np.dtype[Any]) -> str | None:
     numbers or structures of them. Pointers to bytes take all arrays.
     """
     name = parameter.scalar or scalar_of(parameter.type_name)
-    if name is None or any(_fits(part, SCALARS[name]) for part in _parts(dtype)):
+    if name is None or any(_fits(part, TYPES[name]) for part in _parts(dtype)):
         return None
     return (
         f"is an array of {_shown(dtype)}, the parameter is the pointer {parameter.type_name}: pass an array of "
-        f"{SCALARS[name]}, or "
+        f"{TYPES[name]}, or "
         "array.data to pass its bytes as they are"
     )
 

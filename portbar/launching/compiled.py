@@ -15,8 +15,9 @@ from portbar.device.facts import DeviceFacts
 from portbar.errors import DeviceError, LaunchError, UnwrittenError
 from portbar.launching.build import BuiltProgram, TypedKernel, build_options, compile_program, compiled
 from portbar.launching.launch import States
-from portbar.launching.parameters import GRID, SCALARS, Hidden, exclusive_pairs, hidden_of, parameters_of
+from portbar.launching.parameters import GRID, Hidden, exclusive_pairs, hidden_of, parameters_of
 from portbar.primitives.layout import Layout
+from portbar.primitives.scalars import TYPES
 from portbar.primitives.strategy import Strategy
 from portbar.records.coding import Later
 from portbar.records.dataclass import dataclass
@@ -109,7 +110,7 @@ class CompiledProgram:
         if facts is None or not facts.is_whole:
             return {}
         named = facts.typedefs.items()
-        return {name: kind for name, kind in named if kind in SCALARS and name not in self.doubtful}
+        return {name: kind for name, kind in named if kind in TYPES and name not in self.doubtful}
 
     def rendered(self, device: cl.Device) -> str:
         """The OpenCL C that was compiled for a device."""

@@ -16,17 +16,20 @@ from portbar.choices.profile import describe
 from portbar.choices.strategy import choose
 from portbar.choices.timing import MOST_ROUNDS, limit_rounds, patience_rounds, polls_per_second
 from portbar.device.addresses import device_of
-from portbar.errors import RenderError, UnsupportedFeatureError
+from portbar.errors import Error, RenderError, UnsupportedFeatureError
 from portbar.launching.analysis import CheckedSource, checked_facts, needs_single, read_source
+from portbar.launching.request import RUNS, unexpanded
 from portbar.primitives import fault, layout
 from portbar.primitives.headers import (
     FAULTS,
     HEADERS,
     HOST_HEADER,
+    Target,
     header_names,
     layout_of,
     needed_ordering,
     pruned_folder,
+    resolve_includes,
     whole_headers,
 )
 from portbar.primitives.reduction.header import local_size_limit
@@ -157,24 +160,38 @@ def export(
     *,
     sources: Sequence[str | Path] = (),
     options: Sequence[str] = (),
+    fused: str = "",
 ) -> list[Path]:
     """Write every header, `host.h` too, to `folder`/portbar/, ready for `-I folder`; the paths written.
 
     A header that the device cannot have becomes an `#error` with the reason. Given the kernels' `sources` and build options,
-    headers hold what they use, and one that none includes becomes an `#error`. `Error` if a source is one that `Program`
-    refuses. `RenderError` if the folder cannot be written. `UnsupportedFeatureError` if the device cannot do what the sources,
-    or the device barrier, need.
+    headers hold what they use, and one that none includes becomes an `#error`. With `fused`, a file name, the source that runs
+    kernels by `PORTBAR_RUN` becomes one file with these kernels and all that it needs, beside `host.h`. `Error` if a source is
+    one that `Program` refuses. `RenderError` if the folder cannot be written. `UnsupportedFeatureError` if the device cannot do
+    what the sources, or the device barrier, need.
     """
-    written: list[Path] = []
     # All of them before the first is written: one that is refused leaves the headers of an earlier export as they were.
+    if fused:
+        return _written(folder, {fused: _fused_text(device, strategy, sources, options), **_host(device, strategy)})
+    runs = next((source for source in sources if RUNS in unexpanded(source, options).text), None)
+    if runs is not None:
+        raise Error(
+            f'{runs} includes "{RUNS}", so it becomes one file with the kernels that it runs: add --fused NAME.cl'
+        )
     if sources:
         texts = _texts_of_sources(device, strategy, [read_source(source, options) for source in sources])
     else:
         texts = {name: _text_or_reason(device, name, strategy) for name in (*header_names(), HOST_HEADER)}
+    return _written(folder, {f"portbar/{name}.h": text for name, text in texts.items()})
+
+
+def _written(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write files below a folder."""
+    written: list[Path] = []
     try:
         (folder / "portbar").mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
-            path = folder / "portbar" / f"{name}.h"
+            path = folder / name
             writing.write(path, text)
             written.append(path)
     except OSError as error:
@@ -183,6 +200,45 @@ def export(
             "name a folder with -o"
         ) from error
     return written
+
+
+def _host(device: cl.Device, strategy: Strategy | Mapping[str, str] | None) -> dict[str, str]:
+    return {f"portbar/{HOST_HEADER}.h": _texts(device, (HOST_HEADER,), strategy)[HOST_HEADER]}
+
+
+def _fused_text(
+    device: cl.Device,
+    strategy: Strategy | Mapping[str, str] | None,
+    sources: Sequence[str | Path],
+    options: Sequence[str],
+) -> str:
+    """The one of some sources that runs kernels of itself and of the others, with all that it needs."""
+    drivers = [source for source in sources if RUNS in unexpanded(source, options).text]
+    if len(drivers) != 1:
+        names = ", ".join(str(one) for one in drivers) or "none does"
+        raise Error(
+            f'one of the sources must include "{RUNS}" and run the kernels of all, but {names}: name it and the files of '
+            "kernels with --source"
+        )
+    others = [source for source in sources if source is not drivers[0]]
+    source = read_source(drivers[0], options, beside=others)
+    profile = describe(device)
+    chosen = strategy
+    if not isinstance(chosen, Strategy):
+        chosen = choose(profile, chosen, ordering=needed_ordering(source.headers))
+    facts = checked_facts(source, profile, chosen)
+    use = replace(
+        use_of(source.text, source.options, facts=facts, is_program=False), single=needs_single(source, profile, chosen)
+    )
+    return resolve_includes(
+        source.text,
+        chosen,
+        name=source.name,
+        use=use if any("reduction" in header for header in source.headers) else None,
+        options=source.options,
+        target=Target(profile.facts.name, tuple(profile.facts.extensions)),
+        is_exported=True,
+    )
 
 
 def _texts_of_sources(

@@ -11,15 +11,8 @@ import numpy as np
 import pyopencl as cl
 
 from portbar.errors import LaunchError
-from portbar.primitives.scalars import SCALARS as ALL_SCALARS
+from portbar.primitives.scalars import TYPES
 from portbar.records.dataclass import dataclass
-
-#: Scalar types of OpenCL C, by each of their names -> the NumPy type.
-SCALARS: Final[dict[str, np.dtype[Any]]] = {
-    "bool": np.dtype(np.uint8),
-    **{scalar.c: scalar.dtype for scalar in ALL_SCALARS},
-    **{f"unsigned {scalar.c[1:]}": scalar.dtype for scalar in ALL_SCALARS if scalar.kind == "uint"},
-}
 
 _QUALIFIER: Final = r"\b(?:const|volatile|restrict|(?:__)?(?:global|constant))\b"
 #: The numbers of elements of vectors, and none for a scalar.
@@ -81,7 +74,7 @@ class KernelParameter:
     @property
     def dtype(self) -> np.dtype[Any] | None:
         """The NumPy type of a scalar parameter, None for anything else."""
-        return SCALARS.get(self.scalar or self.type_name) if self.kind == "scalar" else None
+        return TYPES.get(self.scalar or self.type_name) if self.kind == "scalar" else None
 
     @property
     def passed_as(self) -> np.dtype[Any] | None:
@@ -92,7 +85,7 @@ class KernelParameter:
 def scalar_of(type_name: str) -> str | None:
     """The scalar type of a pointer to scalars or vectors; None for another type."""
     element = type_name.removesuffix("*")
-    if element not in SCALARS:
+    if element not in TYPES:
         element = _parts(" ".join(re.sub(_QUALIFIER, "", element).split()))[0]
     return element or None
 
@@ -101,14 +94,14 @@ def bytes_of(type_name: str) -> int | None:
     """Bytes of a scalar or a vector type, None for another type."""
     scalar, lanes = _parts(type_name)
     # Three elements take as much as four.
-    return SCALARS[scalar].itemsize * (4 if lanes == "3" else int(lanes or 1)) if scalar else None
+    return TYPES[scalar].itemsize * (4 if lanes == "3" else int(lanes or 1)) if scalar else None
 
 
 def _parts(type_name: str) -> tuple[str, str]:
     """The scalar type of a scalar or a vector type, and the number of its elements; two empty texts for another type."""
     scalar = type_name.rstrip("0123456789")
     lanes = type_name.removeprefix(scalar)
-    return (scalar, lanes) if scalar in SCALARS and lanes in _LANES else ("", "")
+    return (scalar, lanes) if scalar in TYPES and lanes in _LANES else ("", "")
 
 
 def arguments_of(kernel: cl.Kernel) -> tuple[Argument, ...] | None:
@@ -153,7 +146,7 @@ def _parameter(argument: Argument, scalar: Callable[[str], str | None]) -> Kerne
     # Its type is that of its packets.
     if (argument.qualifiers or 0) & cl.kernel_arg_type_qualifier.PIPE:
         return KernelParameter(name, f"pipe {type_name}", "other")
-    if type_name in SCALARS:
+    if type_name in TYPES:
         return KernelParameter(name, type_name, "scalar")
     # No author defines the name of a vector.
     found = None if bytes_of(type_name) else scalar(type_name)

@@ -7,6 +7,7 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -31,6 +32,9 @@ if TYPE_CHECKING:  # take long to import
 #: Where a driver stops reading, and what has no UTF-8.
 _UNREADABLE: Final = "[\0\ud800-\udfff]"
 
+#: In each text that runs kernels of its own.
+RUNS: Final = "portbar/run_kernels.h"
+
 #: Text that can only be meant as the path of a source.
 _PATH: Final = r"[^\s(){};]+\.(?:cl|clh|c|h|ocl|opencl)"
 
@@ -47,8 +51,20 @@ class Given:
     options: tuple[str, ...]
 
 
-def given_source(source: Any, options: Any = ()) -> Given:
-    """Read a source and the files that it includes; `Error` if it is not text, or an option is not."""
+def given_source(source: Any, options: Any = (), beside: Iterable[Any] = ()) -> Given:
+    """Read a source and the files that it includes; `Error` if it is not text, or an option is not.
+
+    It may run the kernels of the sources `beside` it.
+    """
+    given = unexpanded(source, options)
+    if RUNS in given.text:
+        others = tuple((one.name, one.text) for one in (unexpanded(other, options) for other in beside))
+        return replace(given, text=_with_runs(given, others))
+    return given
+
+
+def unexpanded(source: Any, options: Any = ()) -> Given:
+    """As `given_source`, without functions for kernels that it runs."""
     options = _options(options)
     name, text = _name_and_text(source)
     if _may_include_more(text):
@@ -60,6 +76,19 @@ def given_source(source: Any, options: Any = ()) -> Given:
 
         options = lasting_options(options)
     return Given(name, text, options)
+
+
+def _with_runs(given: Given, others: tuple[tuple[str, str], ...]) -> str:
+    """A text with a function for each kernel that it runs, which is remembered."""
+
+    def make() -> str:
+        from portbar.phases.runs import KernelFile, expanded  # noqa: PLC0415 (takes long to import)
+        from portbar.primitives.headers import declarations  # noqa: PLC0415 (the same)
+
+        files = [KernelFile(*other) for other in others]
+        return expanded(KernelFile(given.name, given.text), given.options, declarations(), files)
+
+    return remembered.text_of(("runs", given, others), make)
 
 
 def _may_include_more(text: str) -> bool:

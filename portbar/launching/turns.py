@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from portbar.phases.registers import GRID, IN_REGISTERS, takes_own_address
 from portbar.reading import kinds
 from portbar.reading.own_headers import includes
 from portbar.reading.reader import is_available, tree_of
@@ -18,13 +19,6 @@ from portbar.reading.words import may_use
 #: The last argument of such a loop, and the function by which the reader's declaration of a loop marks one.
 CLAUSE: Final = "independent"
 _MARK: Final = "portbar_has_share_independent"
-#: Types of values that a compiler keeps in registers.
-IN_REGISTERS: Final = re.compile(
-    r"(?:(?:u?(?:char|short|int|long)|float|double|half|bool|_Bool|unsigned [a-z ]+|signed char|long long)"
-    r"(?: __attribute__\(\(ext_vector_type\(\d+\)\)\))?|enum .*|.*\*(?:__private)?)"
-)
-#: That of the grid, which no turn changes.
-_GRID: Final = "portbar_grid"
 _VALUES: Final = (VARIABLE, kinds.REFERENCE, kinds.COMPOUND_LITERAL)
 _FUNCTION_TYPE: Final = re.compile(r".*\(.*\)")
 
@@ -95,15 +89,8 @@ def _is_in_registers(tree: Tree, part: Node) -> bool:
     for one in below(part):
         if one.kind in _VALUES and not tree.is_shared(one):
             kind = tree.canonical_type(one)
-            if kind != _GRID and not _FUNCTION_TYPE.fullmatch(kind) and not IN_REGISTERS.fullmatch(kind):
+            if kind != GRID and not _FUNCTION_TYPE.fullmatch(kind) and not IN_REGISTERS.fullmatch(kind):
                 return False
         elif one.kind == kinds.UNARY and tree.unary(one) == kinds.ADDRESS and takes_own_address(tree, one):
             return False
     return True
-
-
-def takes_own_address(tree: Tree, address: Node) -> bool:
-    """Whether an address is that of a variable of the work-item, other than its grid."""
-    if not address.kids or address.kids[0].kind != kinds.REFERENCE:
-        return False
-    return not tree.is_shared(address.kids[0]) and tree.canonical_type(address.kids[0]) != _GRID

@@ -20,6 +20,7 @@ from portbar.primitives import (
     device_barrier,
     fault,
     lock,
+    run_kernels,
     scan,
     signal,
     split_barrier,
@@ -57,6 +58,7 @@ HEADERS: Final = Headers(
         atomics.HEADER,
         device_barrier.HEADER,
         lock.HEADER,
+        run_kernels.HEADER,
         signal.HEADER,
         worklist.HEADER,
         task_graph.HEADER,
@@ -385,9 +387,11 @@ def _pruned_includes(
     options: Sequence[str],
     use: Use | None,
     scans: tuple[scan.DeviceScan, ...],
+    *,
+    is_exported: bool,
 ) -> list[str]:
     """Texts of headers, each with those that it requires before it, without what `source` cannot reach."""
-    layout = layout_of(names, use)
+    layout = layout_of(HEADERS if is_exported else names, use)
     included = [
         [_rendered(header, strategy, layout) for header in _with_required([name], _contents(use, scans))]
         for name in names
@@ -511,13 +515,14 @@ def resolve_includes(
     scans: tuple[scan.DeviceScan, ...] = (),
     target: Target = _ANY_TARGET,
     as_it_is: bool = False,
+    is_exported: bool = False,
 ) -> str:
     """`source` with every `#include "portbar/..."` replaced by what it uses of that header; `options` may use something, too.
 
     `#line` directives keep the author's line numbers, so that a driver's message about line 12 means the author's line 12.
     `RenderError` if an include names a header that does not exist; `UnwrittenError` if the device's compiler would take the
     program wrongly and portbar cannot write it otherwise, which is not tried where it is to stay `as_it_is`. Both messages
-    give the author's line.
+    give the author's line. In an exported text, words of the state lie where `pruned_folder` has them.
     """
     if strategy.has(quirks.JOINS_LOST) and not as_it_is:
         source = _in_parts(source, strategy, name, use, options, scans, target)
@@ -528,7 +533,8 @@ def resolve_includes(
     if _UNIFORM in words(source):
         begin = _UNIFORM_DEFINED + begin
     pieces = [(0, 0, begin)]
-    texts = _pruned_includes([include.name for include in found], strategy, source, options, use, scans)
+    wanted = [include.name for include in found]
+    texts = _pruned_includes(wanted, strategy, source, options, use, scans, is_exported=is_exported)
     for include, text in zip(found, texts, strict=True):
         before, after = apart(text, names)
         pieces.append((include.start, include.end, f'{before}#line 1 "{include.name}"\n{text}{after}'))

@@ -72,3 +72,10 @@ SCALARS: Final = (
     Scalar("float", 32, "float"),
     Scalar("double", 64, "float"),
 )
+
+#: Scalar types of OpenCL C, by each of their names -> the NumPy type.
+TYPES: Final[dict[str, np.dtype[Any]]] = {
+    "bool": np.dtype(np.uint8),
+    **{scalar.c: scalar.dtype for scalar in SCALARS},
+    **{f"unsigned {scalar.c[1:]}": scalar.dtype for scalar in SCALARS if scalar.kind == "uint"},
+}

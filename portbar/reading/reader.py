@@ -119,14 +119,21 @@ def read(
     return _read(name, text, tuple(headers.items()), made, asked)
 
 
-def tree_of(name: str, text: str, options: Sequence[str], extensions: Sequence[str] | None = None) -> Tree:
-    """The whole tree of a program without portbar's headers; the parameters are those of `read`.
+def tree_of(
+    name: str,
+    text: str,
+    options: Sequence[str],
+    extensions: Sequence[str] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Tree:
+    """The whole tree of a program; the parameters are those of `read`, without `headers` it includes none of portbar's.
 
     `UnparsedError` if there is none. The caller closes it.
     """
     if library() is None:
         raise UnparsedError("libclang was not found")
-    return Tree(name, text, {"opencl-c-base.h": BASE + PRINTF}, _front_end_options(options, (), extensions))
+    known = {"opencl-c-base.h": BASE + PRINTF, **(headers or {})}
+    return Tree(name, text, known, _front_end_options(options, (), extensions))
 
 
 def atomic_type_given(

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from portbar.reading.options import given_macros
+from portbar.phases.functions import TEMPLATE, as_functions, place, type_outside
+from portbar.phases.kernels import Phases
 from portbar.recording import table
 from portbar.recording.origin import Origin
-from portbar.recording.phases import ASKED, PREFIX, Phases
 from portbar.recording.steps import Buffer, Call, Flag, Local, Size
 from portbar.recording.table import Slot, slots_of
 from portbar.records.dataclass import dataclass
-from portbar.rendering.templates import render_def
+from portbar.rendering.templates import fragment, render_def
 
 _TEMPLATE: Final = "recording/replay.mako"
-_WORD: Final = re.compile(r"[A-Za-z_]\w*")
-_IDS: Final = (*ASKED, "kernel", "__kernel", "restrict", "__restrict", "__restrict__")
-_CONTRACT: Final = "#pragma OPENCL FP_CONTRACT DEFAULT"
-_ATTRIBUTES: Final = ("reqd_work_group_size", "work_group_size_hint", "vec_type_hint")
-#: Pragmas that last to the end of a file -> how a program's own end with it.
-_PRAGMAS: Final[Mapping[str, str]] = {
-    "pragma pack": "#pragma pack()",
-    "FP_CONTRACT": _CONTRACT,
-    "pragma clang fp": _CONTRACT,
-}
 #: Work-items of a work-group's row that are worth a loop of their own.
 _LONG: Final = 8
 #: The place of a work-item in hand for those kernels that do not ask for the local size.
@@ -122,8 +111,8 @@ class Driver:
 
     def text(self, depth: int) -> str:
         """OpenCL C with portbar's headers; loops are nested so deeply."""
-        parts = ['#include "portbar/device_barrier.h"\n', render_def(_TEMPLATE, "place", {})]
-        parts += [self._program(origin, found) for origin, found in self._phases.items()]
+        parts = ['#include "portbar/device_barrier.h"\n', place()]
+        parts += [as_functions(found, self._prefixes[origin], origin.macros) for origin, found in self._phases.items()]
         functions, calls, memory = [], [], []
         for number, (key, made) in enumerate(self._calls.items()):
             function, call, fields = self._function(number, made, self.ways[key], depth)
@@ -149,34 +138,10 @@ class Driver:
         parts += ['#line 1 "portbar_replay.cl"\n', render_def(_TEMPLATE, "replay", context)]
         return "\n".join(parts)
 
-    def _program(self, origin: Origin, phases: Phases) -> str:
-        """A program as functions, whose names do not clash with those of others."""
-        prefix = self._prefixes[origin]
-        done = [*_IDS, *_ATTRIBUTES]
-        # It may define macros of the compiler anew, which are restored for the programs after it.
-        made = [f'#pragma push_macro("{macro}")' for macro in phases.macros]
-        made += [macro.directive for macro in given_macros(origin.macros)]
-        made.append(render_def(_TEMPLATE, "ids", {}).rstrip("\n"))
-        for name, parameters in sorted(phases.declared.items()):
-            if parameters == 0:
-                made.append(f"#define {name}() {prefix}{name}(PORTBAR_STEP_HERE)")
-            elif parameters is not None:
-                made.append(f"#define {name}(given...) {prefix}{name}(PORTBAR_STEP_HERE, given)")
-            else:
-                made.append(f"#define {name} {prefix}{name}")
-            done.append(name)
-        made.append(f'#line 1 "{phases.name}"')
-        made.append(phases.text.replace(PREFIX, prefix))
-        made += [f"#undef {name}" for name in dict.fromkeys([*done, *phases.macros])]
-        made += [f'#pragma pop_macro("{macro}")' for macro in phases.macros]
-        made += [end for word, end in _PRAGMAS.items() if word in phases.text]
-        return "\n".join(made) + "\n"
-
     def _type(self, call: Call, type_name: str) -> str:
         """A type of the author's outside of the program's part."""
         assert call.origin is not None
-        prefix, declared = self._prefixes[call.origin], self._phases[call.origin].declared
-        return _WORD.sub(lambda found: f"{prefix}{found[0]}" if found[0] in declared else found[0], type_name)
+        return type_outside(self._phases[call.origin], self._prefixes[call.origin], type_name)
 
     def _function(self, number: int, calls: Sequence[Call], way: Way, depth: int) -> tuple[str, str, list[str]]:
         """The function of a kernel, its call, and its part of the local memory."""
@@ -231,7 +196,11 @@ class Driver:
             else f"Run kernel {phase.name}",
             "name": name,
             "more_parameters": parameters,
-            "sizes": local,
+            "sizes": [f"{size}u" for size in local],
+            "plane": f"{local[0] * local[1]}u",
+            "extent": ("row[1]", "row[2]", "row[3]"),
+            "total": "(ulong)row[1] * row[2] * row[3]",
+            "lines_total": "(ulong)row[1] * lines",
             "arguments": lines,
             "mode": way.mode,
             "vectorises": way.vectorises,
@@ -241,6 +210,7 @@ class Driver:
             "call": f"{prefix}{phase.name}",
             "call_arguments": "".join(f", {one}" for one in [*given_local, *passed]),
         }
+        context["body"] = fragment(TEMPLATE, "work", context)
         return render_def(_TEMPLATE, "step", context), f"{name}(&grid, row{arguments})", memory
 
     def _local(self, call: Call) -> Size:

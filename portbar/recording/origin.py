@@ -12,8 +12,8 @@ from portbar.device.facts import facts
 from portbar.errors import Error, LaunchError
 from portbar.launching.analysis import read_source
 from portbar.launching.kernel import Kernel
+from portbar.phases.kernels import Phases, phases_of
 from portbar.reading.options import words_of
-from portbar.recording.phases import Phases, phases_of
 from portbar.records.dataclass import dataclass
 
 _PYOPENCL: Final = str(Path(cl.__file__).parent / "cl")

@@ -18,12 +18,12 @@ from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.launch import Launch
 from portbar.launching.program import Program
 from portbar.locks import Lock
+from portbar.phases.kernels import Phases
 from portbar.recording.batches import batched
 from portbar.recording.dependences import Waits, access_of, barriers_of, launches_of
 from portbar.recording.driver import Driver, MemoryObjects
 from portbar.recording.memory import own_origin
 from portbar.recording.origin import Origin
-from portbar.recording.phases import Phases
 from portbar.recording.relaunch import Relauncher
 from portbar.recording.steps import Buffer, Call, Flag, Repetition, Step, calls_in, steps_in
 from portbar.recording.table import StepTable

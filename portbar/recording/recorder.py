@@ -16,10 +16,10 @@ from portbar.errors import LaunchError
 from portbar.launching.arguments import check_queue
 from portbar.launching.kernel import Kernel
 from portbar.launching.launch import Launch
+from portbar.phases.kernels import Phase, Problem
 from portbar.recording import memory
 from portbar.recording.binding import bound, buffer_of
 from portbar.recording.origin import Hints, Origin, name_of, origin_of
-from portbar.recording.phases import Phase, Problem
 from portbar.recording.player import Player
 from portbar.recording.relaunch import KernelAlone
 from portbar.recording.steps import Call, Conditional, Flag, Repetition, Size, Step, Turn

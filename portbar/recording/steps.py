@@ -10,8 +10,8 @@ import numpy as np
 import pyopencl as cl
 
 from portbar.errors import LaunchError
+from portbar.phases.kernels import Phase
 from portbar.recording.origin import Origin
-from portbar.recording.phases import Phase
 from portbar.records.dataclass import dataclass
 
 Size = tuple[int, int, int]

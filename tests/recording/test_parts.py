@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from portbar.phases.kernels import Phase, PhaseParameter, Phases, phases_of
 from portbar.reading.found import Place
 from portbar.reading.reader import is_available
 from portbar.recording import table
 from portbar.recording.dependences import Waits, barriers_of, launches_of
 from portbar.recording.origin import Origin
-from portbar.recording.phases import Phase, PhaseParameter, Phases, phases_of
 from portbar.recording.steps import Buffer, Call, Conditional, Flag, Repetition, Step, StepValue, Turn
 from portbar.recording.table import StepTable, slots_of
 

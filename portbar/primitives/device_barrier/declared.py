@@ -6,7 +6,7 @@ from typing import Final
 
 DECLARED: Final = """\
 #define PORTBAR_DEVICE_BARRIER 1
-typedef struct { uint group_id, num_groups; } portbar_grid;
+typedef struct { uint group_id, num_groups; local void *run_memory; } portbar_grid;
 typedef struct { uint words; } portbar_device_token;
 #define PORTBAR_GRID_PARAM volatile global uint *portbar_grid_param, const uint4 portbar_grid_launch
 PORTBAR_CALLED_BY_GRID bool portbar_enter(portbar_grid *grid, volatile global uint *param, uint4 launch);

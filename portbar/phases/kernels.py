@@ -11,12 +11,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
-from portbar.launching.parameters import SCALARS
-from portbar.launching.turns import IN_REGISTERS, takes_own_address
+from portbar.phases.registers import IN_REGISTERS, takes_own_address
+from portbar.primitives.scalars import TYPES
 from portbar.reading import kinds
 from portbar.reading.apart import possible_macros
 from portbar.reading.edits import Edits
@@ -27,6 +25,9 @@ from portbar.reading.reader import tree_of
 from portbar.reading.tree import VARIABLE, Node, Tree, UnparsedError, below
 from portbar.reading.values import SUB_GROUP
 from portbar.records.dataclass import dataclass
+
+if TYPE_CHECKING:
+    import numpy as np
 
 #: Work-item functions whose result is that of a virtual work-item, and whether they depend on the local size.
 ASKED: Final[Mapping[str, bool]] = {
@@ -81,6 +82,8 @@ class PhaseParameter:
     dtype: np.dtype[Any] | None = None
     #: Bytes of a value; None where they are not known.
     size: int | None = None
+    #: The type without the author's names, of a value.
+    canonical: str = ""
 
 
 @dataclass(frozen=True)
@@ -137,10 +140,19 @@ PREFIX: Final = "portbar_step_prefix_"
 
 
 @lru_cache(maxsize=64)
-def phases_of(name: str, text: str, options: tuple[str, ...], extensions: tuple[str, ...]) -> Phases:
-    """Read a program. A part that cannot be a step is a problem of its kernel, or of the whole program."""
+def phases_of(
+    name: str,
+    text: str,
+    options: tuple[str, ...],
+    extensions: tuple[str, ...] | None,
+    headers: tuple[tuple[str, str], ...] = (),
+) -> Phases:
+    """Read a program. A part that cannot be a phase is a problem of its kernel, or of the whole program.
+
+    `headers` are declarations of portbar's headers by name, which the program may include.
+    """
     try:
-        tree = tree_of(name, text, options, extensions)
+        tree = tree_of(name, text, options, extensions, dict(headers))
     except UnparsedError as error:
         problem = Problem(Place(name, 1), f"its source cannot be read ({error}): pip install libclang")
         return Phases(name, {}, text, {}, problems=(problem,))
@@ -231,7 +243,9 @@ class _Reading(Edits):
                             Problem(tree.place(one), f"{name}() depends on the sub-groups of a launch")
                         )
                 elif name.startswith(("get_sub_group", "get_num_sub_group", "enqueue_kernel", "get_pipe", "read_pipe")):
-                    made.problems.append(Problem(tree.place(one), f"{name}() has no meaning in a recorded step"))
+                    made.problems.append(
+                        Problem(tree.place(one), f"{name}() has no meaning in a part of another kernel")
+                    )
             elif one.kind == VARIABLE and not tree.is_shared(one):
                 made.in_registers &= IN_REGISTERS.fullmatch(tree.canonical_type(one)) is not None
             elif one.kind == kinds.CAST:
@@ -323,8 +337,8 @@ class _Reading(Edits):
         if re.search(r"image|sampler|pipe|event|queue", canonical):
             problems.append(Problem(tree.place(node), f"the parameter {name!r} is an {canonical}, no buffer or value"))
         type_name = tree.type_name(node)
-        dtype = SCALARS.get(canonical)
-        return PhaseParameter(name, type_name, "value", True, dtype, tree.size_of(node))
+        dtype = TYPES.get(canonical)
+        return PhaseParameter(name, type_name, "value", True, dtype, tree.size_of(node), canonical)
 
     def _move_locals(self, node: Node, problems: list[Problem]) -> list[str]:
         """Replace a kernel's variables in local memory by pointers; the fields of the structure that has them."""
