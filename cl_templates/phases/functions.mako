@@ -127,17 +127,35 @@ static inline ulong2 portbar_step_share(ulong total, ulong shares, ulong at)
         ++line;
     }
 % else:
+% if dimensions == 1:
+    const ulong total = ${extent[0]};
+% else:
     const uint lines = ${extent[1]} * ${extent[2]};
     const ulong total = ${lines_total};
+% endif
     for (ulong at = portbar_global_id(grid); at < total; at += portbar_global_size(grid)) {
+% if dimensions == 1:
+        const uint x = (uint)at;
+        place.y = place.z = place.local_y = place.local_z = place.group_y = place.group_z = 0u;
+% else:
+    % if is_narrow:
+        const uint line = lines == 1u ? 0u : (uint)at / ${extent[0]};
+    % else:
         const uint line = lines == 1u ? 0u : (uint)(at / ${extent[0]});
+    % endif
         const uint x = (uint)(at - (ulong)line * ${extent[0]});
+    % if dimensions == 2:
+        place.y = line;
+        place.z = 0u;
+    % else:
         place.y = line % ${extent[1]};
         place.z = line / ${extent[1]};
+    % endif
         place.local_y = place.y % ${sizes[1]};
         place.local_z = place.z % ${sizes[2]};
         place.group_y = place.y / ${sizes[1]};
         place.group_z = place.z / ${sizes[2]};
+% endif
         ${call}(&place, x, x % ${sizes[0]}, x / ${sizes[0]}${call_arguments});
     }
 % endif

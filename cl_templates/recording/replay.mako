@@ -3,7 +3,7 @@
 <%def name="step()">
 /* ${summary}. Caller: all work-items of the grid, which share its virtual work-items. Order: none. */
 static inline void ${name}(
-    const private portbar_grid *grid, const global uint *row${more_parameters})
+    const private portbar_grid *grid, ${table_space} uint *row${more_parameters})
 {
     portbar_step_place place;
     place.dimensions = row[0];
@@ -39,7 +39,7 @@ union portbar_step_memory {
 ${steps}
 % if flags:
 /* Whether the word of a condition is not 0. Caller: any work-item, after a device barrier since it was written. */
-static inline bool portbar_step_flag(const global uint *row${flag_parameters})
+static inline bool portbar_step_flag(${table_space} uint *row${flag_parameters})
 {
     const volatile global uchar *word = ${flag_word};
     word += row[4];
@@ -51,7 +51,7 @@ static inline bool portbar_step_flag(const global uint *row${flag_parameters})
 % endif
 /* Replay a table: operations of two words, the code and the place of a row, and rows. A code that is marked, as the
    first and the end are, waits for all work-groups first. Codes are those of portbar/recording/table.py. */
-kernel void portbar_replay(PORTBAR_GRID_PARAM, const global uint *table, global uint *status${buffers})
+kernel void portbar_replay(PORTBAR_GRID_PARAM, ${table_space} uint *table, global uint *status${buffers})
 {
     PORTBAR_ENTER(grid);
 % if memory:
@@ -64,7 +64,7 @@ kernel void portbar_replay(PORTBAR_GRID_PARAM, const global uint *table, global 
             return;
         code -= ${codes.MARK}u;
         do {
-            const global uint *row = table + table[at + 1u];
+            ${table_space} uint *row = table + table[at + 1u];
             at += 2u;
             if (code == ${codes.REPEAT}u) {
             % for level in range(depth):

@@ -201,6 +201,9 @@ class _Functions:
             "extent": _EXTENT,
             "total": "all",
             "lines_total": "all",
+            # Neither is known here.
+            "dimensions": 3,
+            "is_narrow": False,
             "vectorises": phase.vectorises,
             "by_groups": cares,
             "one_item": True,

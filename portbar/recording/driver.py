@@ -77,6 +77,7 @@ class Driver:
         *,
         by_rows: bool,
     ) -> None:
+        self._space = "const global"
         self._memory, self._phases = memory, phases
         self._prefixes = {origin: f"portbar_p{number}_" for number, origin in enumerate(phases)}
         self._calls: dict[tuple[Any, ...], list[Call]] = {}
@@ -109,8 +110,9 @@ class Driver:
         """How the work-items of a call are run."""
         return self.ways[self._key(call)]
 
-    def text(self, depth: int) -> str:
-        """OpenCL C with portbar's headers; loops are nested so deeply."""
+    def text(self, depth: int, *, is_constant: bool = False) -> str:
+        """OpenCL C with portbar's headers; loops are nested so deeply, and the table may be in constant memory."""
+        self._space = "constant" if is_constant else "const global"
         parts = ['#include "portbar/device_barrier.h"\n', place()]
         parts += [as_functions(found, self._prefixes[origin], origin.macros) for origin, found in self._phases.items()]
         functions, calls, memory = [], [], []
@@ -130,6 +132,7 @@ class Driver:
             "flag_arguments": arguments,
             "flag_word": f"{word}buffer{wanted[0]}" if wanted else "",
             "buffers": self._memory.parameters(),
+            "table_space": self._space,
             "depth": depth,
             "turn": _turn(depth, 0),
             "codes": table,
@@ -164,11 +167,11 @@ class Driver:
                 continue
             assert slot is not None
             if parameter.kind == "value":
-                at = f"(const global uchar *)row + {slot.at}"
+                at = f"({self._space} uchar *)row + {slot.at}"
                 if slot.changes:
                     word = slot.at // 4
-                    at = f"(const global uchar *)table + row[{word}] + row[{word + 1}] * ({_turn(depth, word + 2)})"
-                lines.append(f"const {type_name} argument{index} = *(const global {type_name} *)({at});")
+                    at = f"({self._space} uchar *)table + row[{word}] + row[{word + 1}] * ({_turn(depth, word + 2)})"
+                lines.append(f"const {type_name} argument{index} = *({self._space} {type_name} *)({at});")
             else:
                 value = self._pointer(parameter.kind, type_name, slot, given, needed)
                 lines.append(f"{type_name} argument{index} = {value};")
@@ -176,7 +179,7 @@ class Driver:
         parameters, arguments = "", ""
         if any(slot is not None and slot.changes for slot in slots):
             turns = [f"turn{level}" for level in range(depth)]
-            parameters = ", const global uint *table" + "".join(f", uint {one}" for one in turns)
+            parameters = f", {self._space} uint *table" + "".join(f", uint {one}" for one in turns)
             arguments = ", ".join(["", "table", *turns])
         memory: list[str] = []
         if fields:
@@ -201,6 +204,10 @@ class Driver:
             "extent": ("row[1]", "row[2]", "row[3]"),
             "total": "(ulong)row[1] * row[2] * row[3]",
             "lines_total": "(ulong)row[1] * lines",
+            "dimensions": max(one.dimensions for one in calls),
+            # A launch has less than 2**32 work-items.
+            "is_narrow": True,
+            "table_space": self._space,
             "arguments": lines,
             "mode": way.mode,
             "vectorises": way.vectorises,

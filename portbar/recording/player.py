@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Sequence
@@ -296,6 +297,12 @@ def _items(call: Call) -> int:
     return call.local[0] * call.local[1] * call.local[2]
 
 
+def _all_items(call: Call) -> int:
+    """The work-items of a launch, in whole work-groups."""
+    local = call.local or (1, 1, 1)
+    return math.prod(-(-size // one) * one for size, one in zip(call.size, local, strict=True))
+
+
 class _Compiled:
     """A kernel that replays steps, and how long launches took, by their work."""
 
@@ -346,9 +353,12 @@ class _Replay:
             assert call.origin is not None
             phases.setdefault(call.origin, call.origin.phases(queue.device))
         self._calls = calls
-        self._driver = Driver(calls, flags, memory, phases, by_rows=suits_loops(queue.device))
+        by_rows = suits_loops(queue.device)
+        self._driver = Driver(calls, flags, memory, phases, by_rows=by_rows)
         table = StepTable(steps, waits, self._driver.numbers, memory.numbers)
-        self.text = self._driver.text(table.depth)
+        # Barriers make a GPU read global memory anew, which takes as long as a step. Its cache of constants keeps the table.
+        room = 0 if by_rows or self._constants else queue.device.max_constant_buffer_size // 2
+        self.text = self._driver.text(table.depth, is_constant=table.words.nbytes <= room)
         options = next((origin.options for origin in phases if origin is not own_origin()), ())
         if choose(describe(queue.device)).capabilities.std is not None:
             # Barriers need the version of OpenCL C that portbar sets.
@@ -359,6 +369,8 @@ class _Replay:
         items = self._driver.local_items
         self._local = self._kernel.suggested_local_size(queue) if items is None else (items,)
         flags_of = cl.mem_flags
+        #: Those of the largest step: more work-groups than they need would only make barriers slower.
+        self._items = max(_all_items(call) for call in calls)
         self._table = cl.Buffer(queue.context, flags_of.READ_ONLY | flags_of.COPY_HOST_PTR, hostbuf=table.words)
         self._status = self._new_status()
 
@@ -371,7 +383,7 @@ class _Replay:
         # A later launch must not hide that this one came to a limit.
         status = self._new_status() if self._loops else self._status
         args = (self._table, status, *self._buffers, *self._constants)
-        launch = self._kernel(self._queue, None, self._local, *args)
+        launch = self._kernel(self._queue, None, self._local, *args, items=self._items)
         check = _Check(self._queue, status, None, self._loops) if self._loops else None
         return RecordedLaunch.of(launch, check)
 

@@ -15,9 +15,9 @@ import pyopencl as cl
 
 from portbar.choices.strategy import choose
 from portbar.errors import Error
-from portbar.primitives.scalars import TYPES
 from portbar.launching.program import Program
 from portbar.primitives.atomics_table import TYPES, AtomicType
+from portbar.primitives.scalars import TYPES
 from portbar.primitives.strategy import Strategy
 from portbar.records.reading import NO_TIME, measured, missing
 from portbar.survey.measuring.rounds import in_one_line
