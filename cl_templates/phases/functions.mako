@@ -207,6 +207,7 @@ static inline __attribute__((always_inline)) bool portbar_run_${kernel}(
 
 <%def name="unavailable()">
 /* Kernel ${kernel} cannot be a part of another one. */
-void portbar_run_nowait_${kernel}(portbar_grid *grid, ...) __attribute__((unavailable("${reason}")));
-bool portbar_run_${kernel}(portbar_grid *grid, ...) __attribute__((unavailable("${reason}")));
+bool portbar_cannot_run_${kernel}(void) __attribute__((unavailable("${reason}")));
+#define portbar_run_${kernel}(...) portbar_cannot_run_${kernel}()
+#define portbar_run_nowait_${kernel}(...) portbar_cannot_run_${kernel}()
 </%def>

@@ -83,9 +83,8 @@ ${defines("PORTBAR_RUN_MEMORY")}
 </%def>
 <%def name="runs()">
 ${defines("PORTBAR_RUN")}
-/* Run a kernel of the program as a launch of it would: over `size` work-items in work-groups of `local_size`, both in
-   brackets, as in PORTBAR_RUN(&grid, step, (n, n), (16, 16), a, b); `()` leaves the local size open. Then a device
-   barrier. The kernel stays as it is: it may return, ask for ids, and have barriers and local memory, for which the
+/* Runs a kernel of the program as a launch of it would: over `size` work-items in work-groups of `local_size`, both in
+   brackets, such as (n, n), (16, 16); `()` leaves the local size open. Then a device barrier. The kernel stays as it is: it may return, ask for ids, and have barriers and local memory, for which the
    launch needs as many work-items per work-group as `local_size`. Pointers to local memory are arrays of the calling
    kernel. Caller: all work-items of every participating work-group, in uniform control flow, with the same arguments.
    Order: that of portbar_device_barrier. Result: false if the barrier failed. Cost: the kernel, a device barrier. */

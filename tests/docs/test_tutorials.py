@@ -37,7 +37,7 @@ FEATURES = [
             "atomics",
             "locks",
         ),
-        *("recording", "launching", "reductions", "reduce", "scan", "sort"),
+        *("recording", "run_kernels", "launching", "reductions", "reduce", "scan", "sort"),
     )
 ]
 HAS_LOOPY = importlib.util.find_spec("loopy") is not None

@@ -121,7 +121,7 @@ def test_sizes_and_launches_are_those_of_the_runtime(header: DeviceProfile, tmp_
 def test_reports_are_decoded(header: DeviceProfile, tmp_path: Path) -> None:
     assert header.findings is not None
     # Programs are compiled with these numbers: they stay as they are.
-    statuses = [0, OPEN, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 19, 20, 21, 22]
+    statuses = [0, OPEN, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 19, 20, 21, 22, 24]
     assert sorted(FAULTS) == statuses[2:]
     statements = f"""
     const uint32_t epochs[] = {{ 1u, 64u, 1000u }}, statuses[] = {{ {", ".join(f"{s}u" for s in statuses)} }};
@@ -139,7 +139,7 @@ def test_reports_are_decoded(header: DeviceProfile, tmp_path: Path) -> None:
     printf("%d %d %d ", PORTBAR_HOST_SIGNAL, PORTBAR_HOST_SIGNAL_RANGE, PORTBAR_HOST_CONDITION);
     printf("%d %d %d ", PORTBAR_HOST_WORKLIST_FULL, PORTBAR_HOST_WORKLIST_IDLE, PORTBAR_HOST_WORKLIST_SLOT);
     printf("%d %d ", PORTBAR_HOST_TASK_WAIT, PORTBAR_HOST_TASK_GRAPH);
-    printf("%d %d\\n", PORTBAR_HOST_TEAM, PORTBAR_HOST_TEAM_SPLIT);
+    printf("%d %d %d\\n", PORTBAR_HOST_TEAM, PORTBAR_HOST_TEAM_SPLIT, PORTBAR_HOST_RUN);
     """
     found = printed(tmp_path, statements)
     assert found[:3] == [
