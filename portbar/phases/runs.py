@@ -142,7 +142,7 @@ def _wanted(runs: Sequence[Run], known: Mapping[str, int], found: Sequence[Phase
             raise UnsupportedFeatureError(f"{run.place}: PORTBAR_RUN of kernel {run.kernel!r}: {problem}")
         names = ", ".join(sorted(known)) or "none"
         raise Error(
-            f"{run.place}: PORTBAR_RUN needs a kernel without PORTBAR_GRID_PARAM, and there is no {run.kernel!r}; such kernels: "
+            f"{run.place}: PORTBAR_RUN takes a kernel without a grid, and there is no {run.kernel!r}; such kernels: "
             f"{names}"
         )
     if any(run.kernel not in known for run in runs):
