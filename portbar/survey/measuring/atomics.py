@@ -15,8 +15,8 @@ import pyopencl as cl
 
 from portbar.choices.strategy import choose
 from portbar.errors import Error
-from portbar.launching.parameters import SCALARS
 from portbar.launching.program import Program
+from portbar.primitives import scalars
 from portbar.primitives.atomics_table import TYPES, AtomicType
 from portbar.primitives.strategy import Strategy
 from portbar.records.reading import NO_TIME, measured, missing
@@ -104,7 +104,7 @@ def implementation(case: Case, strategy: Strategy) -> str:
 
 def values_of(case: Case) -> tuple[Any, Any]:
     """Return a cell's value before the operation, and the operand: such that no two operations have the same result."""
-    dtype = np.dtype(SCALARS[case.kind.name])
+    dtype = np.dtype(scalars.TYPES[case.kind.name])
     if case.kind.kind == "float":
         before, operand = 1.5, -2.25
     elif case.kind.kind == "int":
