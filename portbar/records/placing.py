@@ -122,10 +122,13 @@ def _part(text: str) -> str:
 def split(record: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the slug of each measured device of a valid record, and the record with that device only.
 
-    Devices that could not be used, that failed, and that were never reached are left out.
+    Devices that could not be used, that failed, and that were never reached are left out, as are those that portbar refuses
+    without litmus tests.
     """
     for device in record["devices"]:
-        if device["status"] == PUBLISHED or (device.get("findings") and device["status"] in {"complete", "partial"}):
+        findings = device.get("findings") or {}
+        refuted = device["status"] == "refused" and findings.get("litmus")
+        if device["status"] == PUBLISHED or refuted or (findings and device["status"] in {"complete", "partial"}):
             partial = device["status"] == "partial"
             stopped = record["interrupted"] and partial
             yield slug(device), {**record, "partial": partial, "interrupted": stopped, "devices": [device]}

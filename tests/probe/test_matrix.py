@@ -19,6 +19,7 @@ from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from portbar.errors import RecordError, UnsupportedFeatureError
 from portbar.primitives.headers import render_header
+from portbar.records import placing
 from tests.checkout import ROOT
 
 FOLDER = ROOT / "vendor_matrix"
@@ -27,7 +28,12 @@ PUBLISHED = sorted(FOLDER.glob("published--*.json"))
 RECORDS = sorted(set(ALL) - set(PUBLISHED))
 H200 = next(path for path in RECORDS if "h200" in path.stem)
 
+#: Devices where litmus tests refuted each way to order memory: no strategy follows.
+REFUSED = [path for path in RECORDS if "zink" in path.stem]
+
 each_record = pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem[:40])
+
+each_usable = pytest.mark.parametrize("path", sorted(set(RECORDS) - set(REFUSED)), ids=lambda path: path.stem[:40])
 
 #: The table "Recall of occupancy discovery" of the slides by Sorensen and others: compute units, occupancy bound, work-groups
 #: found by the spin lock and by the ticket lock.
@@ -69,7 +75,7 @@ def test_each_record_is_named_after_its_device_and_serves_it(path):
     assert path.stem in known.source
 
 
-@each_record
+@each_usable
 def test_a_strategy_follows_from_each_record_and_renders(path):
     facts, _ = entry(path)
     strategy = choose(DeviceProfile(facts, matrix.nearest(facts)))
@@ -77,7 +83,24 @@ def test_a_strategy_follows_from_each_record_and_renders(path):
     assert "portbar_device_barrier(portbar_grid *grid)" in render_header("device_barrier", strategy)
 
 
-@each_record
+@pytest.mark.parametrize("path", REFUSED, ids=lambda path: path.stem[:40])
+def test_a_device_whose_record_refutes_each_strategy_is_refused_with_what_was_seen(path):
+    facts, findings = entry(path)
+    assert only_device(path)["status"] == "refused"
+    assert all(verdict.startswith("fail") for verdict in findings.litmus.values())
+    with pytest.raises(UnsupportedFeatureError, match=r"c11: the litmus tests found: MP-device-global-fences"):
+        choose(DeviceProfile(facts, matrix.nearest(facts)))
+
+
+@pytest.mark.parametrize("path", REFUSED, ids=lambda path: path.stem[:40])
+def test_a_refused_device_is_filed_only_with_litmus_tests(path):
+    record = json.loads(path.read_text(encoding="utf-8"))
+    assert [slug for slug, _ in placing.split(record)] == [path.stem]
+    record["devices"][0]["findings"]["litmus"] = {}
+    assert not list(placing.split(record))
+
+
+@each_usable
 def test_choices_by_a_record_say_so_and_those_by_a_probe_do_not(path):
     facts, findings = entry(path)
     borrowed = choose(DeviceProfile(facts, matrix.nearest(facts)))
