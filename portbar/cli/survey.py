@@ -6,16 +6,18 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from portbar import records
-from portbar.cli import INTERRUPTED, survey_check, survey_cluster
+from portbar.cli import INTERRUPTED, survey_check, survey_cluster, survey_share
 from portbar.cli.options import FiniteRange, device_option, examples, json_option, seconds_option
 from portbar.cli.output import err, print_json, say, show
 from portbar.cli.progress import ShownSteps
@@ -23,6 +25,7 @@ from portbar.cli.selected import chosen
 from portbar.cli.show import slugs
 from portbar.errors import Error
 from portbar.records import writing
+from portbar.records.reading import rows_of, value_of
 from portbar.survey.fleet.hosts import HostFolder, host_name, is_one_of_many, only_here
 from portbar.survey.run import Job, Survey
 from portbar.survey.views import OneScreen, record_view
@@ -36,6 +39,7 @@ FACTOR: Final = 2.0
     epilog=examples(
         "portbar survey",
         "portbar survey --quick --device pocl -o record.json",
+        "portbar survey --share --device 0:0",
         "portbar survey --check record.json --factor 3",
         "srun --ntasks-per-node=1 --cpu-bind=none portbar survey -o records/",
         "portbar survey --dask tcp://SCHEDULER:8786 -o records/",
@@ -47,7 +51,12 @@ FACTOR: Final = 2.0
 @click.option(
     "--quick", is_flag=True, help="Fewer sizes and runs, and reuse of earlier probes: under a minute for five devices."
 )
-@seconds_option("--timeout", 1, "Time limit per device.", 120.0)
+@click.option(
+    "--share",
+    is_flag=True,
+    help="Also check the answers of all primitives, and write one file to send in, in under ten minutes for all devices.",
+)
+@seconds_option("--timeout", 1, "Time limit per device; with --share of all together, then 540 by default.", 120.0)
 @click.option(
     "--output",
     "-o",
@@ -82,6 +91,7 @@ def command(
     devices: tuple[str, ...],
     as_json: bool,
     quick: bool,
+    share: bool,
     timeout: float,
     output: str | None,
     matrix: Path | None,
@@ -102,14 +112,22 @@ def command(
     Started by srun or mpirun, one process a host surveys and writes a file of its own; the others leave at once. A host that
     has its file in the folder is not surveyed again.
 
+    --share is for devices that portbar has no record of. It adds programs of every primitive, whose answers are known, and
+    times of calls on arrays. It writes portbar-record.json, unless --output names another file. Nothing is sent.
+
     A device that does not work is a row, not a failure. Exit status 1: a driver failed during a measurement, --check found
-    something worse, or a host of a cluster failed; 3: no device works; 4: a measurement was ended by its time limit.
+    something worse, an answer was wrong, or a host of a cluster failed; 3: no device works; 4: a measurement was ended by its
+    time limit.
     """
     if factor is not None and check is None:
         raise click.UsageError("--factor requires --check")
     if check is not None and dask is not None:
         raise click.UsageError("--check applies to this machine, --dask to others: use one of them")
-    job = Job(quick, timeout, devices)
+    if share and (quick or check is not None or dask is not None):
+        raise click.UsageError("--share is a whole survey of this machine: omit --quick, --check and --dask")
+    if share and click.get_current_context().get_parameter_source("timeout") is ParameterSource.DEFAULT:
+        timeout = survey_share.LIMIT_S
+    job = Job(quick, timeout, devices, share)
     with _terminated_as_interrupted():
         if dask is not None:
             if output is None or matrix is not None:
@@ -130,7 +148,8 @@ def status_of(record: dict[str, Any]) -> int:
         return 3
     if "timeout" in steps:
         return 4
-    return 1 if {"crash", "error"} & steps or any(entry["status"] == "failed" for entry in entries) else 0
+    wrong = any(value_of(row["result"]) is False for entry in entries for row in rows_of(entry, "answers"))
+    return 1 if wrong or {"crash", "error"} & steps or any(entry["status"] == "failed" for entry in entries) else 0
 
 
 def _here(
@@ -138,9 +157,13 @@ def _here(
 ) -> int:
     """Survey this machine, unless another process does so or its folder says that this is done."""
     many = is_one_of_many(os.environ)
+    if job.share:
+        output, many = output or survey_share.FILE, False
     folder = None if output is None else _folder(output, always=many and check is None)
     if check is not None and folder is not None:
         raise click.UsageError("--check applies to one machine: name a file with --output, not a folder")
+    if job.share and folder is not None:
+        raise click.UsageError("--share writes one file: name it with --output, not a folder")
     file = None if output is None else Path(output)
     with ExitStack() as locked:
         if folder is not None or many:
@@ -164,7 +187,11 @@ def _here(
 
 def _measured(run: _WrittenSurvey, matrix: Path | None, *, as_json: bool, full: bool) -> int:
     """Survey the devices that were asked for, place their records in the matrix, and print the whole; the exit status."""
-    record = run.survey(chosen(run.job.devices))
+    if run.job.share:
+        found = survey_share.found(run.job.devices)
+        record = run.survey(found.devices, unlisted=found.unlisted)
+    else:
+        record = run.survey(chosen(run.job.devices))
     lost = run.is_lost
     files: dict[Path, dict[str, Any]] = {}
     if matrix is not None:
@@ -185,6 +212,8 @@ def _measured(run: _WrittenSurvey, matrix: Path | None, *, as_json: bool, full: 
         show(record_view(record) if full else OneScreen(record, run.details))
     if record["interrupted"]:
         say("interrupted; the record is partial and marked so")
+    if run.job.share and not lost:
+        survey_share.tell(record, run.file)
     return status_of(record) or int(lost)
 
 
@@ -195,17 +224,20 @@ class _WrittenSurvey:
         self.job = job
         #: Whether the file does not hold the newest state of the record, since the disk refused it.
         self.is_lost = False
-        self._file = file
+        self.file = file
+        self._started = time.monotonic()
         self._is_written = False
 
     @property
     def details(self) -> str:
         """Return the command that shows everything that was measured."""
-        if self._file is None:
+        if self.file is None:
             return "portbar survey --full, or -o FILE and portbar show"
-        return f"portbar show {self._file}"
+        return f"portbar show {self.file}"
 
-    def survey(self, devices: list[Any], *, quick: bool | None = None, keep: bool = True) -> dict[str, Any]:
+    def survey(
+        self, devices: list[Any], *, quick: bool | None = None, keep: bool = True, unlisted: Sequence[str] = ()
+    ) -> dict[str, Any]:
         """Survey these devices; with `keep`, the record is written."""
         with ShownSteps(err()) as steps:
 
@@ -215,22 +247,23 @@ class _WrittenSurvey:
                     # If this process is killed now, this is what there is.
                     self._keep({**survey.record, "partial": True, "interrupted": True})
 
-            survey = Survey(self.job if quick is None else replace(self.job, quick=quick), on_step)
+            job = self.job if quick is None else replace(self.job, quick=quick)
+            survey = Survey(job, on_step, unlisted=unlisted, started=self._started)
             record = survey.run(devices)
         if keep:
             self._keep(record)
             if self.is_lost:
-                say(f"{self._file} holds the record of an earlier step, marked partial")
+                say(f"{self.file} holds the record of an earlier step, marked partial")
         return record
 
     def _keep(self, record: dict[str, Any]) -> None:
         """Write the record. Measurements are worth more than a file, so only the first failure ends the survey."""
-        if self._file is None:
+        if self.file is None:
             return
         try:
-            _write(self._file, record)
+            _write(self.file, record)
         except OSError as error:
-            why = f"the record cannot be written to {self._file} ({error.strerror or error})"
+            why = f"the record cannot be written to {self.file} ({error.strerror or error})"
             if not self._is_written:
                 raise click.UsageError(f"{why}; name another file with --output") from error
             if not self.is_lost:

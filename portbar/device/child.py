@@ -42,6 +42,8 @@ _MOST_DEATHS = 6
 _TAIL_LINES = 8
 _TAIL_BYTES = 16_384
 _ORPHAN_GRACE_S = 5.0
+#: Seconds that a killed process may take to end.
+_REAP_S = 5.0
 #: Seconds that an interpreter takes to start at most where the machine is neither slow nor busy.
 _USUAL_START_S = 1.0
 #: Linux's number of the call by which a process is ended when the thread that started it ends.
@@ -299,7 +301,9 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()
-    process.wait()
+    # One whose driver holds it in the system's kernel cannot be killed, and is left behind.
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=_REAP_S)
     if process.stdin is not None:
         with suppress(OSError):
             process.stdin.close()

@@ -170,6 +170,29 @@ class ReductionRow(TypedDict):
     partial: NotRequired[bool]
 
 
+class AnswersRow(TypedDict):
+    """A program with a known answer."""
+
+    program: str
+    primitive: str
+    result: Annotated[Flag, Rule(description="Whether the answer was right; the note says what was wrong.")]
+    groups: NotRequired[Annotated[int | None, Rule(description="Work-groups of its grid.")]]
+    time: NotRequired[Annotated[Quantity, Rule(description="Its process, compilers included.")]]
+    partial: NotRequired[bool]
+
+
+class ArraysRow(TypedDict):
+    """A call on an array beside PyOpenCL's."""
+
+    operation: str
+    type: str
+    elements: int
+    peer: str
+    time: Quantity
+    peer_time: NotRequired[Quantity]
+    partial: NotRequired[bool]
+
+
 StepStatus: TypeAlias = Annotated[
     Literal["ok", "partial", "error", "crash", "timeout", "interrupted", "skipped"], Rule("stepStatus")
 ]
@@ -240,6 +263,8 @@ class Entry(TypedDict):
     atomics: NotRequired[StepResults[AtomicsRow]]
     split_barrier: NotRequired[StepResults[SplitBarrierRow]]
     reduction: NotRequired[StepResults[ReductionRow]]
+    answers: NotRequired[StepResults[AnswersRow]]
+    arrays: NotRequired[StepResults[ArraysRow]]
 
 
 @ruled("source")
@@ -289,6 +314,9 @@ class Environment(TypedDict):
     pyopencl: Version
     numpy: Version
     loader: Loader | None
+    packages: NotRequired[
+        Annotated[dict[str, Version], Rule(maxProperties=50, description="Other packages that portbar uses.")]
+    ]
 
 
 _RECORD: Final[dict[str, Any]] = {
@@ -335,6 +363,9 @@ class Record(TypedDict):
     portbar: NotRequired[Portbar]
     invocation: NotRequired[Invocation]
     environment: NotRequired[Environment]
+    unlisted: NotRequired[
+        Annotated[list[Text], Rule(maxItems=100, description="Drivers whose devices could not be listed, and why.")]
+    ]
     partial: Annotated[bool, Rule(description="Whether anything was not measured to its end.")]
     interrupted: Annotated[bool, Rule(description="Whether the user stopped the run.")]
     devices: Annotated[list[Entry], Rule(maxItems=256)]

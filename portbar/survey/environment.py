@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
-from importlib import import_module
+from importlib import import_module, metadata
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +15,9 @@ from portbar.device import vendor
 _QUERY: Final = b"clGetICDLoaderInfoOCLICD"
 _VERSION, _NAME, _VENDOR = 2, 3, 4
 _LONGEST: Final = 256
+
+#: Packages that texts for devices depend on.
+_PACKAGES: Final = ("libclang", "mako")
 
 
 def environment() -> dict[str, Any]:
@@ -28,7 +31,16 @@ def environment() -> dict[str, Any]:
         "pyopencl": import_module("pyopencl").VERSION_TEXT,
         "numpy": np.__version__,
         "loader": loader(),
+        "packages": {name: version(name) for name in _PACKAGES if version(name) is not None},
     }
+
+
+def version(package: str) -> str | None:
+    """Return the version of an installed package; None where it is not installed, as libclang on some processors."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def loader() -> dict[str, str] | None:

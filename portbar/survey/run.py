@@ -38,6 +38,8 @@ QUICK_S: Final = 10.0
 #: Seconds that the check that a device works may take, and the part of a longer time limit.
 _CHECK_S: Final = 20.0
 _CHECK_PART: Final = 1 / 6
+#: How many times the usual time a step may take in a survey to be sent in, whose reader cannot ask for another one.
+SHARED: Final = 2.0
 #: Least seconds that a step is given to measure in.
 LEAST_S: Final = 0.5
 #: Seconds beyond the time of a device after which even a step whose driver hangs is ended.
@@ -54,13 +56,18 @@ Listener = Callable[[str, str, float | None], None]
 
 @dataclass(frozen=True)
 class Job:
-    """The options of a survey. A quick one has fewer cells and runs, believes earlier probes, and shares out a time budget."""
+    """The options of a survey.
+
+    A quick one has fewer cells and runs, believes earlier probes, and shares out a time budget. One to `share` has all steps,
+    and its limit is that of all devices together.
+    """
 
     quick: bool = False
     #: Seconds that one device may take in all.
     timeout: float = 120.0
     #: The user's patterns to choose devices by.
     devices: Sequence[str] = ()
+    share: bool = False
 
     @property
     def limit_s(self) -> float:
@@ -81,6 +88,10 @@ class Survey:
     on_step: Listener | None = None
     #: Seed of the litmus tests.
     seed: int = field(default_factory=lambda: random.SystemRandom().randrange(1 << 31))
+    #: Drivers whose devices could not be listed, and why; a record of them alone is one, too.
+    unlisted: Sequence[str] = ()
+    #: When the time limit of all devices began, by `time.monotonic`.
+    started: float = field(default_factory=time.monotonic)
     _record: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -93,12 +104,12 @@ class Survey:
 
         `DeviceError` if there is no device at all.
         """
-        if not devices:
+        if not (devices or self.unlisted):
             raise DeviceError(
                 'no OpenCL device was found: install a CPU runtime with `pip install "portbar[cpu]"`, or the OpenCL '
                 "driver of your device; `portbar doctor` lists the devices of this machine"
             )
-        job, surveyed = self.job, [_Device(self, address, device) for address, device in devices]
+        job, surveyed = self.job, [_Device(self, address, device, len(devices)) for address, device in devices]
         self._record = {
             "schema": SCHEMA,
             "format": FORMAT,
@@ -107,13 +118,15 @@ class Survey:
             "seconds": 0.0,
             "seed": self.seed,
             "portbar": {"version": __version__},
-            "invocation": {"command": "survey", **self.job.invocation},
+            "invocation": {"command": "survey --share" if self.job.share else "survey", **self.job.invocation},
             "environment": environment(),
             "partial": True,
             "interrupted": False,
             "devices": [one.entry for one in surveyed],
         }
-        started = time.monotonic()
+        if self.unlisted:
+            self._record["unlisted"] = list(self.unlisted)
+        started = self.started if self.job.share else time.monotonic()
         try:
             for one in surveyed:
                 one.check()
@@ -122,8 +135,9 @@ class Survey:
                 one.name_alternative(checked)
             waiting = [one for one in surveyed if one.entry["status"] == "waiting"]
             for index, one in enumerate(waiting):
-                pool = QUICK_S * max(5, len(devices)) - (time.monotonic() - started)
-                one.survey(min(job.timeout, pool / (len(waiting) - index)) if job.quick else job.timeout)
+                whole = job.timeout if job.share else QUICK_S * max(5, len(devices))
+                part = (whole - (time.monotonic() - started)) / (len(waiting) - index)
+                one.survey(part if job.share else min(job.timeout, part) if job.quick else job.timeout)
                 self._record["seconds"] = round(time.monotonic() - started, 2)
         except KeyboardInterrupt:
             self._record["interrupted"] = True
@@ -150,12 +164,14 @@ def lost_text(lost: Mapping[str, str]) -> str:
 class _Device:
     """One device of a survey, and its entry in the record."""
 
-    def __init__(self, survey: Survey, address: DeviceAddress, device: cl.Device) -> None:
+    def __init__(self, survey: Survey, address: DeviceAddress, device: cl.Device, count: int) -> None:
         self._survey, self._job = survey, survey.job
         self.address = address
         self.facts = facts(device)
         self.verdict: Usability | None = None
         self._device = device
+        #: Seconds that it may take, unless those of other devices are left.
+        self._limit_s = survey.job.timeout / count if survey.job.share else survey.job.timeout
         self.entry: dict[str, Any] = {
             "address": address.to_json(),
             "facts": self.facts.to_json(),
@@ -176,8 +192,8 @@ class _Device:
         started = time.monotonic()
         self._report("checking that it works", 1.0)
         try:
-            limit = min(max(_CHECK_S, _CHECK_PART * self._job.timeout), self._job.timeout)
-            verdict = check(self.address, limit, at_most=self._job.timeout, refresh=not self._job.quick)
+            limit = min(max(_CHECK_S, _CHECK_PART * self._limit_s), self._limit_s)
+            verdict = check(self.address, limit, at_most=self._limit_s, refresh=not self._job.quick)
         except Error as error:
             self.entry |= {"status": "failed", "reason": str(error)}
             return
@@ -203,7 +219,7 @@ class _Device:
         before = self.entry["seconds"]
         self.entry["status"] = "partial"
         # The user's limit, if a quick survey allows less; the check that the device works counts.
-        end = started - before + self._job.timeout + GRACE_S
+        end = started + (seconds if self._job.share else self._job.timeout - before) + GRACE_S
         try:
             self._measure(min(started + seconds, end - GRACE_S), end)
         except Error as error:
@@ -219,18 +235,22 @@ class _Device:
         # Litmus tests may show what the device does not claim, so a refusal is final only after them.
         if not self._choose() and self._job.quick:
             return
-        well, quick = True, self._job.quick
-        steps = in_turn(quick=quick)
+        well, quick, refused = True, self._job.quick, False
+        steps = in_turn(quick=quick, share=self._job.share)
         for index, step in enumerate(steps):
+            if refused and not step.of_refused:
+                continue
             starts = 1 + sum(other.informative for other in steps[index + 1 :])
             left = deadline - time.monotonic() - START_S * starts
             turn = step.turn(quick=quick)
             share = turn.weight / sum(other.turn(quick=quick).weight for other in steps[index:])
             spent = (end if step.informative else deadline) - time.monotonic() < START_S + LEAST_S
-            well &= self._step(step, min(turn.most_s, max(LEAST_S, left * share)), end, spent=spent)
-            if step.keep(self._device, self.entry, quick=quick) and not self._choose():
-                return
-        self.entry["status"] = "complete" if well else "partial"
+            most = turn.most_s * (SHARED if self._job.share else 1.0)
+            well &= self._step(step, min(most, max(LEAST_S, left * share)), end, spent=spent)
+            if step.keep(self._device, self.entry, quick=quick):
+                refused = not self._choose()
+        if not refused:
+            self.entry["status"] = "complete" if well else "partial"
 
     def _probe(self, deadline: float, end: float) -> None:
         start = time.monotonic()
@@ -285,7 +305,9 @@ class _Device:
         self._report(step.doing, START_S + min(budget, step.typical_s))
         start = time.monotonic()
         try:
-            running = Running(self._device, self.entry, self._survey.seed, self._job.quick, budget, end - start)
+            running = Running(
+                self._device, self.entry, self._survey.seed, self._job.quick, budget, end - start, self._report
+            )
             outcome = step.run(running)
         except Error as error:
             outcome = {"status": "error", "reason": str(error)}

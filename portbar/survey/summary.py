@@ -41,7 +41,7 @@ class Line:
 
 def step_titles() -> dict[str, str]:
     """Steps whose failures are named, and what they are called in a sentence."""
-    return {"probe": "probe", **{step.name: step.title for step in in_turn(quick=False)}}
+    return {"probe": "probe", **{step.name: step.title for step in in_turn(quick=False, share=True)}}
 
 
 def loop_warning(entry: Entry) -> str:

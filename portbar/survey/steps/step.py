@@ -6,8 +6,8 @@ Importing steps loads no OpenCL, since records are read where there is none.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from portbar.device import child
@@ -35,7 +35,7 @@ LIMIT_S: Final = (20.0, 8.0)
 class Schedule:
     """When a step is run among the others, its part of the time that is left, and the most seconds that it takes."""
 
-    at: int
+    at: float
     weight: float
     most_s: float
 
@@ -54,6 +54,8 @@ class Running:
     quick: bool
     budget_s: float
     limit_s: float
+    #: Called with each action that may bring the whole machine down.
+    report: Callable[[str], None] = field(default=lambda _doing: None)
 
 
 class Step:
@@ -70,6 +72,9 @@ class Step:
     typical_s: ClassVar[float] = 1.0
     #: Whether it runs even if the time is spent, because the verdict on a device depends on it.
     informative: ClassVar[bool] = False
+    #: Whether only a survey to be sent in runs it, and whether it says something of a device that portbar refuses.
+    share_only: ClassVar[bool] = False
+    of_refused: ClassVar[bool] = False
     #: The text that `portbar show` prints once below all devices.
     legend: ClassVar[str] = ""
     #: Its part of a report's summaries, if that is not its name.
