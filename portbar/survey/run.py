@@ -28,7 +28,7 @@ from portbar.survey.environment import environment
 from portbar.survey.measuring.probe import probe_with_faults
 from portbar.survey.probe_rows import probe_rows, settled_findings
 from portbar.survey.steps import STEPS, in_turn
-from portbar.survey.steps.step import START_S, Running, Step
+from portbar.survey.steps.step import LIMIT_S, START_S, Running, Step
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -38,6 +38,8 @@ QUICK_S: Final = 10.0
 #: Seconds that the check that a device works may take, and the part of a longer time limit.
 _CHECK_S: Final = 20.0
 _CHECK_PART: Final = 1 / 6
+#: The part of a device's time that a driver which hangs in the probe may take, where answers are worth more.
+_PROBE_PART: Final = 1 / 3
 #: How many times the usual time a step may take in a survey to be sent in, whose reader cannot ask for another one.
 SHARED: Final = 2.0
 #: Least seconds that a step is given to measure in.
@@ -256,7 +258,8 @@ class _Device:
         start = time.monotonic()
         self.entry["probe"] = {"status": "interrupted", "reason": INTERRUPTED, "seconds": 0.0, "rows": []}
         # A probe that is cut short leaves the strategy unknown: in a quick survey it may use up the device's time.
-        limit = min(max(10.0, deadline - start), max(1.0, end - start))
+        part = _PROBE_PART if self._job.share else 1.0
+        limit = min(max(10.0, part * (deadline - start)), max(1.0, end - start))
         self._report("probing progress, ordering and loops", min(limit, 6.0))
         before = stored_findings(self.facts)
         profile, faults = probe_with_faults(self._device, timeout=limit, refresh=not self._job.quick)
@@ -305,9 +308,9 @@ class _Device:
         self._report(step.doing, START_S + min(budget, step.typical_s))
         start = time.monotonic()
         try:
-            running = Running(
-                self._device, self.entry, self._survey.seed, self._job.quick, budget, end - start, self._report
-            )
+            # One that hangs leaves time for the others, where each is worth something by itself.
+            limit = min(end - start, 2 * budget + LIMIT_S[False]) if self._job.share else end - start
+            running = Running(self._device, self.entry, self._survey.seed, self._job.quick, budget, limit, self._report)
             outcome = step.run(running)
         except Error as error:
             outcome = {"status": "error", "reason": str(error)}

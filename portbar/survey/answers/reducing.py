@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from portbar.primitives.reduction.loops import Reduction, ReductionLoop
+from portbar.primitives.scan import DeviceScan
 from portbar.survey.answers.program import Compared, Desk, Results
 
 GROUPS: Final = 16
@@ -59,6 +60,24 @@ kernel void whole(PORTBAR_GRID_PARAM, global const int *a, global int *out)
     out[3u * me] = portbar_device_reduce_add(&grid, scratch, a[me]);
     out[3u * me + 1u] = portbar_device_reduce_max(&grid, scratch, a[me]);
     out[3u * me + 2u] = portbar_device_scan_inclusive_add(&grid, scratch, a[me]);
+}
+"""
+
+SCAN: Final = """
+#include "portbar/scan.h"
+static uint supplied(global const uint *a, uint tile)
+{
+    return a[tile * (uint)get_local_size(0) + (uint)get_local_id(0)];
+}
+
+kernel void prefixes(PORTBAR_SCAN_PARAM, global const uint *a, global uint *out)
+{
+    local rank_scan scan;
+    const uint tile = rank_begin(&scan);
+    rank_publish(&scan, supplied(a, tile));
+    while (rank_missing(&scan))
+        rank_supply(&scan, supplied(a, rank_missing_tile(&scan)));
+    out[tile * (uint)get_local_size(0) + (uint)get_local_id(0)] = rank_inclusive(&scan);
 }
 """
 
@@ -121,3 +140,12 @@ def of_a_grid(desk: Desk) -> Results:
     yield Compared("the sum", got[:, 0], np.full(items, mine.sum()))
     yield Compared("the maximum", got[:, 1], np.full(items, mine.max()))
     yield Compared("prefix sums", got[:, 2], np.cumsum(mine))
+
+
+def scanned(desk: Desk) -> Results:
+    """Prefix sums over all work-groups of a launch, none of which waits for another."""
+    kernel = desk.kernel(SCAN, "prefixes", scans=(DeviceScan("rank", np.uint32, "+"),))
+    values, a = desk.drawn(GROUPS * desk.local)
+    out = desk.zeros(values.size)
+    kernel(desk.queue, (values.size,), (desk.local,), a, out).wait()
+    yield Compared("prefix sums", out.get(), np.cumsum(values))

@@ -19,6 +19,7 @@ ANSWERS: Final = {
     "reduction of a work-group": Answer("reduction", reducing.of_a_group),
     "reduction of work-groups": Answer("reduction", reducing.of_all_groups),
     "reduction of a grid": Answer("reduction", reducing.of_a_grid),
+    "scan of work-groups": Answer("scan", reducing.scanned),
     "reduce": Answer("reduce", arrays.reduced),
     "scan": Answer("scan", arrays.scanned),
     "sort": Answer("sort", arrays.sorted_),
