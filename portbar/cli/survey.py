@@ -54,7 +54,7 @@ FACTOR: Final = 2.0
 @click.option(
     "--share",
     is_flag=True,
-    help="Also check the answers of all primitives, and write one file to send in, in under ten minutes for all devices.",
+    help="Also check the results of all primitives, and write one file to send in, in under ten minutes for all devices.",
 )
 @seconds_option("--timeout", 1, "Time limit per device; with --share of all together, then 540 by default.", 120.0)
 @click.option(
@@ -112,11 +112,11 @@ def command(
     Started by srun or mpirun, one process a host surveys and writes a file of its own; the others leave at once. A host that
     has its file in the folder is not surveyed again.
 
-    --share is for devices that portbar has no record of. It adds programs of every primitive, whose answers are known, and
+    --share is for devices that portbar has no record of. It adds programs of every primitive, whose results are known, and
     times of calls on arrays. It writes portbar-record.json, unless --output names another file. Nothing is sent.
 
     A device that does not work is a row, not a failure. Exit status 1: a driver failed during a measurement, --check found
-    something worse, an answer was wrong, or a host of a cluster failed; 3: no device works; 4: a measurement was ended by its
+    something worse, a result was wrong, or a host of a cluster failed; 3: no device works; 4: a measurement was ended by its
     time limit.
     """
     if factor is not None and check is None:

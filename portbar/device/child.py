@@ -301,7 +301,7 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()
-    # One whose driver holds it in the system's kernel cannot be killed, and is left behind.
+    # One whose driver holds it in the system's kernel cannot be killed, and stays.
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=_REAP_S)
     if process.stdin is not None:

@@ -38,7 +38,7 @@ QUICK_S: Final = 10.0
 #: Seconds that the check that a device works may take, and the part of a longer time limit.
 _CHECK_S: Final = 20.0
 _CHECK_PART: Final = 1 / 6
-#: The part of a device's time that a driver which hangs in the probe may take, where answers are worth more.
+#: The part of a device's time that a driver which hangs in the probe may take, where results are worth more.
 _PROBE_PART: Final = 1 / 3
 #: How many times the usual time a step may take in a survey to be sent in, whose reader cannot ask for another one.
 SHARED: Final = 2.0

@@ -1,4 +1,4 @@
-"""Programs with known answers: each is right on a device, and each can be wrong."""
+"""Programs with known results: each is right on a device, and each can be wrong."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def breaking(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def results(name: str, queue: cl.CommandQueue, seed: int = 1) -> tuple[list[str], int | None]:
-    """What is wrong about a program's answers, and the work-groups of its grid; skips where portbar refuses it."""
+    """The faults of a program's results, and the work-groups of its grid; skips where portbar refuses it."""
     desk = Desk(queue, np.random.default_rng(seed))
     try:
         return faults(list(ANSWERS[name].run(desk))), desk.groups

@@ -99,7 +99,7 @@ def test_a_crash_a_hang_an_error_and_a_wrong_answer_cost_their_own_rows(
     this = running(report=told.append)
     outcome = AnswersStep().run(this)
     rows = this.entry["answers"]["rows"]
-    assert told == [f"checking answers: {name}" for name in ANSWERS]
+    assert told == [f"checking results: {name}" for name in ANSWERS]
     assert [row["program"] for row in rows] == list(ANSWERS)
     found = by_program(rows)
     assert "SIGABRT" in found["votes"]["reason"]
@@ -112,9 +112,9 @@ def test_a_crash_a_hang_an_error_and_a_wrong_answer_cost_their_own_rows(
     assert (outcome["status"], outcome["reason"].partition(":")[0]) == ("crash", "votes")
     entry = surveyed() | {"answers": outcome | {"seconds": 1.0, "rows": rows}}
     (made,) = record(entry)["devices"]
-    assert "wrong answers of sort" in verdict(made)
+    assert "wrong results of sort" in verdict(made)
     text = " ".join(shown(made).split())
-    assert f"Right answers: {len(others)} of {len(ANSWERS)} programs" in text
+    assert f"Right results: {len(others)} of {len(ANSWERS)} programs" in text
     assert "spin lock: refused: there is no order" in text
     assert AnswersStep().summary(made)["device barrier"] == "crash"
     assert AnswersStep().summary(made)["worklist"] == "right"
@@ -348,7 +348,7 @@ def test_a_device_makes_a_file_that_can_be_sent_in_and_filed(selector: str, tmp_
     measured_text = json.dumps(one["answers"]) + json.dumps(one["litmus"])
     assert not re.search(rf"\b{re.escape(socket.gethostname())}\b", measured_text)
     assert portbar_command("validate", file).returncode == 0
-    assert "Right answers" in portbar_command("show", file).stdout
+    assert "Right results" in portbar_command("show", file).stdout
     if one["status"] != "refused":
         assert portbar_command("submit", file, "--matrix", matrix, "--force").returncode == 0
         (filed,) = matrix.glob("*--*.json")

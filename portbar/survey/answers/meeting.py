@@ -67,7 +67,7 @@ kernel void teams(PORTBAR_GRID_PARAM, global const uint *a, global uint *b, glob
 {
     PORTBAR_ENTER(grid);
     const uint groups = portbar_num_groups(&grid), me = portbar_global_id(&grid);
-    portbar_team team = portbar_team_split(&grid, (groups + 1u) / 2u);
+    portbar_team team = portbar_team_split(&grid, min(groups, max(2u, (groups + 1u) / 2u)));
     const uint i = portbar_team_global_id(&grid, &team), all = portbar_team_global_size(&team);
     b[me] = a[me] + 1u;
     portbar_team_barrier(&grid, &team);
@@ -138,14 +138,16 @@ def relayed(desk: Desk) -> Results:
 
 
 def teamed(desk: Desk) -> Results:
-    """Two teams, each with a barrier, a count and a sum of its own."""
+    """Two teams, or one of two work-groups, each with a barrier, a count and a sum of its own."""
     kernel = desk.kernel(TEAMS, "teams")
     values, a = desk.drawn(desk.room(kernel))
     out = desk.zeros(3 * values.size)
     items = desk.launch(kernel, a, desk.zeros(values.size), out)
     got = out.get().reshape(-1, 3)[:items]
-    middle = (items // desk.local + 1) // 2 * desk.local
+    middle = min(items, max(2, (items // desk.local + 1) // 2) * desk.local)
     for name, part in (("first", slice(0, middle)), ("second", slice(middle, items))):
+        if part.start == part.stop:
+            continue
         mine = values[:items][part]
         results = (np.roll(mine + 1, -desk.local), (mine & 1).sum(), mine[:: desk.local].sum())
         for index, what in enumerate(("exchange", "count", "sum")):

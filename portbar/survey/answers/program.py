@@ -1,4 +1,4 @@
-"""A program with a known answer, the device that it runs on, and the comparison of both answers."""
+"""A program with known results, the device that it runs on, and the comparison of both."""
 
 from __future__ import annotations
 

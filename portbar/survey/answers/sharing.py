@@ -96,7 +96,7 @@ def handed_over(desk: Desk) -> Results:
     with np.errstate(over="ignore"):
         for partial in values.reshape(GROUPS, -1).sum(axis=1, dtype=np.uint32):
             every = every * np.uint32(5) + partial
-    yield Compared("what the last group read", result.get(), np.array([every]))
+    yield Compared("the last group's total", result.get(), np.array([every]))
 
 
 def _locked(desk: Desk, kind: str, words: int) -> Results:

@@ -26,7 +26,7 @@ ANSWERS: Final = {
     "spin lock": Answer("lock", sharing.spin_locked),
     "ticket lock": Answer("lock", sharing.ticket_locked),
     "signal": Answer("signal", meeting.relayed, several="a signal goes from one to another"),
-    "team": Answer("team", meeting.teamed, several="a grid of one is no two teams"),
+    "team": Answer("team", meeting.teamed, several="a team has several"),
     "frontier": Answer("worklist", tasks.searched),
     "task queue": Answer("worklist", tasks.walked),
     "task graph": Answer("task graph", tasks.swept),

@@ -16,14 +16,15 @@ from portbar.arrays.reduce import reduce
 from portbar.arrays.scan import scan
 from portbar.arrays.sort import sort
 from portbar.errors import Error
-from portbar.records.reading import NO_TIME, missing
+from portbar.records.reading import NO_TIME, missing, us_of
 from portbar.survey.measuring.rounds import in_one_line
 from portbar.survey.measuring.session import Session, time_in_turns
 
 #: Kind of compute units -> elements.
 SIZES: Final = {"cpu": (10_000, 1_000_000), "gpu": (10_000, 1_000_000, 10_000_000)}
-#: Most calls between two waits.
+#: Most calls between two waits, and fewest that a time takes.
 _CALLS: Final = 200
+_LEAST_CALLS: Final = 8
 #: The side of portbar, and of its peer.
 _OURS, _PEER = "time", "peer_time"
 
@@ -84,6 +85,8 @@ def measure(session: Session) -> None:
     sizes = SIZES[session.profile.units.kind]
     cells = [(size, one) for size in sizes for one in OPERATIONS]
     peers: dict[str, Any] = {}
+    #: Operation and side -> seconds per element at the last size.
+    paces: dict[tuple[str, str], float] = {}
     for index, (size, one) in enumerate(cells):
         row = {"operation": one.name, "type": np.dtype(one.dtype).name, "elements": size, "peer": one.peer_name}
         if index and session.late:
@@ -95,15 +98,22 @@ def measure(session: Session) -> None:
         if one.name not in peers:
             peers[one.name] = _made(one, session.context)
         calls = {_OURS: partial(one.call, queue, x)}
-        readings = {}
+        readings: dict[str, dict[str, Any]] = {}
         if isinstance(peers[one.name], dict):
             readings[_PEER] = peers[one.name]
         else:
             calls[_PEER] = partial(peers[one.name], queue, x)
         expected = one.expected(values)
         sides = {side: partial(_timed, queue, call, expected) for side, call in calls.items()}
+        for side in calls:
+            if _LEAST_CALLS * size * paces.get((one.name, side), 0.0) > session.budget.left():
+                readings[side] = missing("skipped", NO_TIME)
+                del sides[side]
         part = session.budget.part(1 / (len(cells) - index))
-        session.row(row | readings | time_in_turns(sides, _CALLS, part, unit="us"))
+        if sides:
+            readings |= time_in_turns(sides, _CALLS, part, unit="us")
+        paces |= {(one.name, side): (us_of(readings[side]) or 0.0) * 1e-6 / size for side in sides}
+        session.row(row | readings)
 
 
 def _made(one: Operation, context: cl.Context) -> Any:

@@ -1,4 +1,4 @@
-"""Whether the programs of every primitive compute the right answers, each in a process of its own."""
+"""Whether the programs of every primitive compute the right results, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class AnswersStep(Step):
     """The programs of `portbar.survey.answers`, in the order of its table."""
 
     name = "answers"
-    title = "right answers"
-    doing = "checking answers"
+    title = "right results"
+    doing = "checking results"
     full = quick = Schedule(1.5, 20.0, 240.0)
     typical_s = 60.0
     share_only = True
@@ -48,7 +48,7 @@ class AnswersStep(Step):
             if left <= 0 or limit <= 1.0:
                 rows.append(row | {"result": missing("skipped", NO_TIME)})
                 continue
-            # What there is if the driver takes the machine down.
+            # The file says so, should the driver take the machine down.
             rows.append(row | {"result": missing("interrupted", "the survey ended while this program ran")})
             running.report(f"{self.doing}: {name}")
             payload = {
@@ -68,28 +68,28 @@ class AnswersStep(Step):
         if not rows:
             return
         right = [row["program"] for row in rows if value_of(row["result"]) is True]
-        yield Text(f"Right answers: {len(right)} of {len(rows)} programs: {', '.join(right) or 'none'}")
+        yield Text(f"Right results: {len(right)} of {len(rows)} programs: {', '.join(right) or 'none'}")
         for row in rows:
             if row["program"] not in right:
                 why = shorten(_why(row["result"]), _LONGEST, placeholder=" ...")
                 yield Text(f"{row['program']}: {_word(row['result'])}: {why}", style="red" if _is_wrong(row) else "")
 
     def faults(self, entry: Entry) -> Iterator[str]:
-        """The programs whose answers are wrong."""
+        """The programs whose results are wrong."""
         wrong = [row["program"] for row in rows_of(entry, self.name) if _is_wrong(row)]
         if wrong:
-            yield f"wrong answers of {', '.join(wrong)}"
+            yield f"wrong results of {', '.join(wrong)}"
 
     def remedy(self, _entry: Entry) -> str:
         """A wrong answer is portbar's or the driver's fault."""
         return "send in the record, and use another driver until then"
 
     def values(self, row: Row) -> Iterable[tuple[str, str]]:
-        """Whether the answer is right."""
+        """Whether the result is right."""
         return (("result", str(row.get("program"))),)
 
     def used(self, _entry: Entry) -> Iterable[Row]:
-        """Nothing: the survey that `--check` makes has no answers."""
+        """Nothing: the survey that `--check` makes has no such results."""
         return ()
 
     def summary(self, entry: Entry) -> dict[str, str]:
@@ -107,9 +107,9 @@ class AnswersStep(Step):
             return None
         names, notes = common((one["answers"] for one in shown), "primitives")
         rows = [[name_cell(one), *(_cell(one["answers"].get(name, "")) for name in names)] for one in shown]
-        about = "Whether the programs of each primitive gave the answers of NumPy, or how the worst of them ended."
+        about = "Whether the programs of each primitive gave the results of NumPy, or how the worst of them ended."
         columns = ("Device", *names)
-        return Table("answers", "Right answers", about, columns, rows, columns, notes)
+        return Table("answers", "Right results", about, columns, rows, columns, notes)
 
 
 def row_of(result: child.ChildResult, several: str) -> Json:
