@@ -14,6 +14,7 @@ import pytest
 
 from portbar import records
 from portbar.cli import survey as survey_module
+from portbar.cli import survey_share
 from portbar.errors import Error, RenderError
 from portbar.launching import export
 from portbar.records import cache, writing
@@ -165,7 +166,7 @@ class Survey:
 
     rooms: tuple[int, ...] = ()
 
-    def __init__(self, _job: object, on_step: Any) -> None:
+    def __init__(self, _job: object, on_step: Any, **_: object) -> None:
         self.record = record(device(seconds=0.0))
         self._on_step = on_step
 
@@ -183,6 +184,7 @@ class Survey:
 def survey(monkeypatch: pytest.MonkeyPatch) -> type[Survey]:
     monkeypatch.setattr(survey_module, "Survey", Survey)
     monkeypatch.setattr(survey_module, "chosen", lambda _: [])
+    monkeypatch.setattr(survey_share, "found", lambda _: survey_share.Found([], []))
     return Survey
 
 
@@ -193,14 +195,16 @@ def test_survey_is_refused_at_once_where_nothing_can_be_written(tmp_path: Path, 
     assert names(tmp_path) == set()
 
 
+@pytest.mark.parametrize("options", [(), ("--share",)])
 def test_survey_goes_on_and_prints_what_the_disk_refused(
-    tmp_path: Path, survey: type[Survey], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, survey: type[Survey], monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
     path = tmp_path / "r.json"
     monkeypatch.setattr(survey, "rooms", (1 << 30, 1 << 30, 16))
     with full_disk(1 << 30):
-        result = run("survey", "-o", path)
+        result = run("survey", *options, "-o", path)
     assert result.exit_code == 1
+    assert "is the file to send in" not in result.stderr
     kept = records.load(path)
     assert (kept["partial"], kept["devices"][0]["seconds"]) == (True, 1.0)
     assert json.loads(result.stdout)["devices"][0]["seconds"] == 99.0

@@ -16,7 +16,7 @@ class ArraysStep(Step):
     name = "arrays"
     title = "calls on arrays"
     doing = "measuring calls on arrays"
-    full = quick = Schedule(3.5, 5.0, 40.0)
+    full = quick = Schedule(3.5, 5.0, 20.0)
     typical_s = 20.0
     share_only = True
 
