@@ -78,6 +78,8 @@ class ChildResult:
     seconds: float
     #: Reports of the task on its way, whatever happened later.
     progress: list[dict[str, Any]] = field(default_factory=list)
+    #: It raised an ImportError: a package is missing or damaged, which says nothing of a device.
+    unimportable: bool = False
 
 
 def progress(message: dict[str, Any]) -> None:
@@ -184,7 +186,8 @@ def _run_task(
     if answer is None:
         said = f"{NO_ANSWER} {limit:.3g} s" if late else _death(process.returncode)
         answer = {"status": "timeout" if late else "crash", "message": f"{said}{_describe_tail(tail)}"}
-    return ChildResult(answer["status"], answer.get("value"), answer.get("message", ""), seconds, reports)
+    unimportable = bool(answer.get("unimportable"))
+    return ChildResult(answer["status"], answer.get("value"), answer.get("message", ""), seconds, reports, unimportable)
 
 
 class TaskSteps(Protocol):
@@ -331,7 +334,8 @@ def _serve() -> None:
         _send({"status": "ok", "value": value})
     except Exception as error:  # noqa: BLE001 (whatever the task raises is the answer)
         traceback.print_exc()
-        _send({"status": "error", "message": f"{type(error).__name__}: {error}"})
+        unimportable = isinstance(error, ImportError)
+        _send({"status": "error", "message": f"{type(error).__name__}: {error}", "unimportable": unimportable})
     sys.stderr.flush()
     # Some drivers crash while they are torn down, after all work was done well.
     os._exit(0)

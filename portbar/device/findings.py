@@ -19,6 +19,8 @@ CACHE_KIND: Final = "findings-10"
 TIMED_OUT: Final = "timed out"
 NOT_BEGUN: Final = f"{TIMED_OUT} before it began"
 GIVEN_UP: Final = "too many child processes died"
+#: Such as a package that cannot be imported, or a full disk: that says nothing of the device.
+HOST_FAILED: Final = "Python failed"
 
 #: Kind of the measurements of one thing each, such as "feature fp64" -> the mapping of findings that they add to.
 MAPPINGS: Final = {
@@ -102,7 +104,7 @@ class Findings:
         Tuning of operations on arrays on this device.
     lost : mapping of str to str
         Measurement, such as `loop_limit` or `feature fp64` -> why it did not complete, so that its finding is unknown. Those in
-        `unmeasured` had too little time: a probe makes them again.
+        `unmeasured` had too little time, or failed for no fault of the device's: a probe makes them again.
     source : str
         The source of the findings, in words.
     """
@@ -127,11 +129,11 @@ class Findings:
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
-        """The measurements of `lost` for which there was too little time."""
-        return tuple(name for name, why in self.lost.items() if why.startswith((TIMED_OUT, GIVEN_UP)))
+        """The measurements of `lost` for which there was too little time, or which the device was not the cause of."""
+        return tuple(name for name, why in self.lost.items() if why.startswith((TIMED_OUT, GIVEN_UP, HOST_FAILED)))
 
     def filled(self, earlier: Self) -> Self:
-        """These findings, with earlier ones of the same kind of device in place of those that there was too little time for."""
+        """These findings, with earlier ones of the same kind of device in place of those that are `unmeasured`."""
         changes: dict[str, Any] = {}
         lost = dict(self.lost)
         for name in self.unmeasured:

@@ -33,6 +33,7 @@ _MOST_LIMIT_S = 200.0
 # A fault may be mended, or come from a busy machine, without any version changing: believe it only so long.
 _KEEP_FAILURE_S = 3600.0
 
+_INSTALL = "install it, or reinstall portbar"
 _MORE_TIME = (
     "try again when the machine is less busy, or give it more time by `portbar survey --timeout SECONDS`; if it never ends, "
     "the driver hangs: choose another device"
@@ -200,6 +201,9 @@ def _judge(reported: DeviceFacts, result: child.ChildResult, size: int) -> Usabi
             right = "the probe kernel compiled, ran and returned correct results"
             return Usability(True, right, "", result.seconds)
         reason = f"the probe kernel returned {wrong} wrong numbers of {_GROUPS * size}"
+    elif result.unimportable:
+        unknown = f"it is unknown whether it works: a package of Python cannot be imported: {_gist(log)}"
+        return Usability(False, unknown, _INSTALL, result.seconds, measured=False)
     elif result.status == "error":
         stage = "compiling" if "BUILD_PROGRAM_FAILURE" in log else "running"
         reason = f"the probe kernel failed: {stage}: {_gist(log)}"

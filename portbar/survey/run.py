@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Seconds per device that a quick survey may take; unused time of one device is shared among the next.
 QUICK_S: Final = 10.0
+#: Seconds that one device may take in all, unless the user says otherwise. More lengthens each step in proportion.
+USUAL_S: Final = 120.0
 #: Seconds that the check that a device works may take, and the part of a longer time limit.
 _CHECK_S: Final = 20.0
 _CHECK_PART: Final = 1 / 6
@@ -66,10 +68,15 @@ class Job:
 
     quick: bool = False
     #: Seconds that one device may take in all.
-    timeout: float = 120.0
+    timeout: float = USUAL_S
     #: The user's patterns to choose devices by.
     devices: Sequence[str] = ()
     share: bool = False
+
+    @property
+    def pace(self) -> float:
+        """Return how many times as long as usual a step may take: a longer limit says that the device is slow."""
+        return 1.0 if self.quick else max(1.0, self.timeout / USUAL_S)
 
     @property
     def limit_s(self) -> float:
@@ -247,7 +254,7 @@ class _Device:
             turn = step.turn(quick=quick)
             share = turn.weight / sum(other.turn(quick=quick).weight for other in steps[index:])
             spent = (end if step.informative else deadline) - time.monotonic() < START_S + LEAST_S
-            most = turn.most_s * (SHARED if self._job.share else 1.0)
+            most = turn.most_s * (SHARED if self._job.share else self._job.pace)
             well &= self._step(step, min(most, max(LEAST_S, left * share)), end, spent=spent)
             if step.keep(self._device, self.entry, quick=quick):
                 refused = not self._choose()

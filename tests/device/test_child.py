@@ -128,8 +128,9 @@ def test_a_task_that_returns_nothing_says_why(run, function, status, message):
     assert re.search(message, result.message), result.message
 
 
-def test_a_module_that_does_not_exist_is_an_error():
-    assert child.run_task("portbar.no_such_module:f", {}, timeout=30).status == "error"
+def test_a_module_that_does_not_exist_is_an_error_that_says_nothing_of_a_device():
+    result = child.run_task("portbar.no_such_module:f", {}, timeout=30)
+    assert (result.status, result.unimportable) == ("error", True)
 
 
 def test_an_abort_names_the_signal_and_the_assertion_and_keeps_progress(run):

@@ -161,6 +161,16 @@ def test_a_check_that_took_too_long_says_nothing_of_the_device_and_is_made_again
     assert judge() == right
 
 
+def test_a_missing_package_says_nothing_of_the_device_and_it_is_checked_again(children):
+    message = "ModuleNotFoundError: No module named 'pytools'"
+    children += [ChildResult("error", None, message, 1.0, unimportable=True), RIGHT]
+    missing = judge()
+    assert (missing.usable, missing.measured) == (False, False)
+    assert "pytools" in missing.reason
+    assert missing.remedy.startswith("install")
+    assert judge().usable
+
+
 def test_a_check_that_took_too_long_does_not_replace_what_was_seen(children):
     children += [RIGHT, LATE, WRONG]
     right = judge()

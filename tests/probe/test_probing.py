@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 import portbar
@@ -21,6 +22,7 @@ from portbar.device.child import ChildResult
 from portbar.device.facts import DeviceFacts, device_key, facts
 from portbar.device.findings import CACHE_KIND, Findings
 from portbar.device.quirks.entry import Quirk
+from portbar.errors import BuildError
 from portbar.primitives import headers
 from portbar.primitives.atomics import WORDS
 from portbar.records import cache
@@ -309,6 +311,41 @@ def test_what_needs_an_unknown_finding_is_unknown_too(monkeypatch, lost, steps):
         found = probing._measured(probes, step)
         assert found["lost"] == {step: f"timed out, since {lost} did"}
         assert "builds" not in found
+
+
+@pytest.mark.parametrize(
+    ("error", "is_fact"),
+    [
+        (ModuleNotFoundError("No module named 'mako'"), False),
+        (OSError("No space left on device"), False),
+        (cl.RuntimeError("clBuildProgram failed: OUT_OF_RESOURCES"), True),
+        (BuildError("it does not compile", device="D", options=(), log="", source_path=None), True),
+    ],
+)
+def test_what_python_fails_at_is_no_fact_about_the_device(monkeypatch, error, is_fact):
+    def fail(*_):
+        raise error
+
+    probes = probe_behaviour.Probes.__new__(probe_behaviour.Probes)
+    monkeypatch.setattr(probes, "feature", fail, raising=False)
+    step = "feature fp64"
+    found = probing._measured(probes, step)
+    assert found.get("builds") == ({"fp64": False} if is_fact else None)
+    assert Findings(lost=found.get("lost", {})).unmeasured == (() if is_fact else (step,))
+
+
+@pytest.mark.parametrize("step", [STEPS[0], "ordering c11"])
+def test_a_child_that_misses_a_package_leaves_the_measurement_to_the_next_probe(children, step):
+    healthy = findings_of(children).to_json()
+    children.deaths.append((step, "error", "ModuleNotFoundError: No module named 'mako'"))
+    profile, faults = probing.probe_with_faults(None, refresh=True)
+    assert not faults
+    assert profile.findings is not None
+    assert profile.findings.to_json() == healthy
+    cache.store(CACHE_KIND, KEY, NOTHING.to_json())
+    children.deaths.append((step, "error", "ModuleNotFoundError: No module named 'mako'"))
+    assert findings_of(children).unmeasured == (step,)
+    assert findings_of(children).to_json() == healthy
 
 
 def test_a_crash_is_reported_with_its_assertion_and_without_private_folders(children):

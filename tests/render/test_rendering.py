@@ -182,6 +182,13 @@ def test_only_functions_that_run_once_per_launch_are_compiled_apart(discovery):
     assert same == render_header("device_barrier", usual)
 
 
+def test_nothing_is_compiled_apart_where_all_functions_must_be_inlined():
+    """An attribute `noinline` would outdo the one around the header."""
+    shared = replace(PLAIN, workarounds=PLAIN.workarounds | {quirks.CALLS_SHARED}).with_units(once_apart=True)
+    for name in header_names():
+        assert "noinline" not in without_comments(render_header(name, shared)), name
+
+
 def test_every_c_function_has_a_comment_before_it():
     lines = render_header("device_barrier", PLAIN).splitlines()
     functions = [i for i, line in enumerate(lines) if line.startswith("static inline")]

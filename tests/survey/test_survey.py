@@ -289,6 +289,27 @@ def test_a_driver_that_hangs_takes_the_time_of_its_device_and_a_few_seconds(monk
 
 
 @pytest.mark.parametrize(
+    ("timeout", "quick", "times"), [(60.0, False, 1), (120.0, False, 1), (600.0, False, 5), (600.0, True, 1)]
+)
+def test_a_longer_limit_lengthens_each_step(monkeypatch, timeout, quick, times):
+    Hanging(monkeypatch, litmus=False)
+    budgets = {}
+
+    def run_step(step, payload, *_):
+        budgets[step.name] = payload["budget_s"]
+        return {"status": "ok"}
+
+    monkeypatch.setattr(step_module, "run_step", run_step)
+    monkeypatch.setattr(run, "probe_with_faults", lambda *_, **__: (run.describe(None), {}))
+    Survey(Job(quick, timeout)).run([(DeviceAddress(0, 0, "P", "D"), None)])
+    most = {step.name: step.turn(quick=quick).most_s * times for step in STEPS if step.name in budgets}
+    assert set(budgets) == {"occupancy", "barrier"}
+    assert all(0 < budgets[name] <= most[name] for name in budgets)
+    # Longer than usual only where the limit is.
+    assert (budgets["barrier"] > 90) == (times > 1)
+
+
+@pytest.mark.parametrize(
     ("more", "step_status", "status"),
     [({}, "timeout", 4), ({"feature printf": "child aborted: the process was killed by SIGABRT"}, "crash", 1)],
 )

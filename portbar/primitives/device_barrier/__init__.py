@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from portbar.backends.selection import CLOCKS
+from portbar.device import quirks
 from portbar.primitives import fault, layout
 from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.device_barrier.declared import DECLARED
@@ -110,6 +111,11 @@ def _counts_in_slots(strategy: Strategy) -> bool:
     return strategy.backend.defines("local_pointer") or _algorithm(strategy).slots(strategy) > 1
 
 
+def _once_apart(strategy: Strategy) -> bool:
+    """Whether functions that run once per launch are not inlined; `noinline` would win where all must be."""
+    return strategy.units.once_apart and not strategy.has(quirks.CALLS_SHARED)
+
+
 def _places(strategy: Strategy) -> bool:
     """Whether the best slots are measured."""
     return _counts_in_slots(strategy) and bool(strategy.tuning.placing) and strategy.backend.defines("clock")
@@ -188,7 +194,7 @@ def _pieces(strategy: Strategy) -> list[Piece]:
         pieces += backend.pieces("sleep")
     pieces.append(backend.yields)
     pieces.append(("device_barrier/vote.mako", "vote_words"))
-    if strategy.units.once_apart:
+    if _once_apart(strategy):
         pieces.append(("grid/state.mako", "once_apart"))
     pieces += [("grid/state.mako", name) for name in _STATE_PIECES]
     pieces += DISCOVERIES[strategy.discovery.value].pieces(strategy)
@@ -272,7 +278,7 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "release_flags": layout.RELEASE_FLAGS,
         "loops_in_pieces": strategy.units.loops_in_pieces,
         "vectorises_turns": strategy.units.loops_in_pieces and strategy.turns_in_registers,
-        "once": "PORTBAR_APART" if strategy.units.once_apart else "static inline",
+        "once": "PORTBAR_APART" if _once_apart(strategy) else "static inline",
         "stride": backend.stride,
         "work_of_all": backend.work_before_leader,
         **word_context(strategy),

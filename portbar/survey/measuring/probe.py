@@ -17,7 +17,16 @@ from portbar.choices.strategy import DeviceProfile
 from portbar.device import child, matrix
 from portbar.device.addresses import DeviceAddress, address_of, device_of
 from portbar.device.facts import device_key, facts
-from portbar.device.findings import CACHE_KIND, GIVEN_UP, MAPPINGS, NOT_BEGUN, TIMED_OUT, Findings, UnmeasuredError
+from portbar.device.findings import (
+    CACHE_KIND,
+    GIVEN_UP,
+    HOST_FAILED,
+    MAPPINGS,
+    NOT_BEGUN,
+    TIMED_OUT,
+    Findings,
+    UnmeasuredError,
+)
 from portbar.errors import Error
 from portbar.records import cache
 
@@ -156,7 +165,9 @@ def _merged(known: Findings, found: dict[str, Any]) -> Findings:
 
 
 def _measured(probes: Probes, step: str) -> dict[str, Any]:
-    """Make one measurement; what it raises becomes the finding. The findings that it adds, as JSON values."""
+    """Make one measurement; what portbar or OpenCL raises becomes the finding. The findings that it adds, as JSON values."""
+    import pyopencl as cl  # noqa: PLC0415 (the parent runs no kernels)
+
     kind, _, what = step.partition(" ")
     try:
         measure = getattr(probes, kind)
@@ -164,11 +175,13 @@ def _measured(probes: Probes, step: str) -> dict[str, Any]:
             return {}
         return _finding(step, measure(what) if what else measure())
     except UnmeasuredError as error:
-        return _lost(step, f"{TIMED_OUT}, since {error} did", hung=True)
+        return _lost(step, f"{TIMED_OUT}, since {error} did", unknown=True)
     except Error as error:
-        return _lost(step, _gist(str(error)), hung=False)
+        return _lost(step, _gist(str(error)), unknown=False)
+    except cl.Error as error:
+        return _lost(step, _gist(f"{type(error).__name__}: {error}"), unknown=False)
     except Exception as error:  # noqa: BLE001 (one measurement must not cost the others)
-        return _lost(step, _gist(f"{type(error).__name__}: {error}"), hung=False)
+        return _lost(step, _gist(f"{HOST_FAILED}: {type(error).__name__}: {error}"), unknown=True)
 
 
 def _finding(step: str, value: Any) -> dict[str, Any]:
@@ -188,16 +201,16 @@ def _pace(first_s: float) -> float:
     return min(_MOST_PACE, max(1.0, first_s / _USUAL_FIRST_S))
 
 
-def _lost(step: str, why: str, *, hung: bool) -> dict[str, Any]:
-    """The finding that stands for a measurement that did not end well. After one that was too late there is none."""
+def _lost(step: str, why: str, *, unknown: bool) -> dict[str, Any]:
+    """The finding that stands for a measurement that did not end well; none where it says nothing of the device."""
     kind, _, what = step.partition(" ")
     if not what:
         return {kind: None, "lost": {kind: why}}
-    without_result = {"progress": f"unknown: {why}", "ordering": f"{'untested' if hung else 'fail'}: {why}"}
-    if hung and kind not in without_result:
+    without_result = {"progress": f"unknown: {why}", "ordering": f"{'untested' if unknown else 'fail'}: {why}"}
+    if unknown and kind not in without_result:
         return {"lost": {step: why}}
     found = _finding(step, without_result.get(kind, False))
-    return {**found, "lost": {step: why}} if hung else found
+    return {**found, "lost": {step: why}} if unknown else found
 
 
 def _probe_in_children(
@@ -272,12 +285,15 @@ class _ProbeRun:
         if result.status == "timeout" or not self.steps:
             return True
         if self._current is not None:
+            if result.status == "error":
+                self._found(_lost(self._current, _gist(f"{HOST_FAILED}: {result.message}"), unknown=True))
+                return True
             hung = time.monotonic() - self._since > 0.9 * self._step_limit
             why = TIMED_OUT if hung else f"child aborted: {_gist(result.message)}"
             # Where less time was left than a measurement may take, the limit is the user's and the driver may be slow.
             if not hung or self._step_limit > 0.99 * self._usual_limit * self._pace:
                 self._faults[self._current] = why
-            self._found(_lost(self._current, why, hung=hung))
+            self._found(_lost(self._current, why, unknown=hung))
             return True
         # One that failed before the first measurement would do so again.
         return result.status != "error"
@@ -291,7 +307,7 @@ class _ProbeRun:
 def _given_up(known: Findings, steps: Sequence[str], why: str) -> Findings:
     """`known` with a reason for what was not measured."""
     for step in steps:
-        known = _merged(known, _lost(step, why, hung=True))
+        known = _merged(known, _lost(step, why, unknown=True))
     return known
 
 
