@@ -87,7 +87,7 @@ class Place:
             command = 'rm -rf "$1" && bash .ci/tree checkout "$1" && chown -R --reference="$2" "$1"'
             return bounded(["bash", "-c", command, "-", str(checkout), str(self.home)], 300)
         if of.suite:
-            command = ["make_tree", str(self.tree), of.suite, of.architecture, of.emulator]
+            command = ["make_tree", str(self.tree), of.suite, of.architecture, of.emulator, of.distribution]
         else:
             self.home.mkdir(parents=True)
             command = ["checkout", str(self.home / "portbar")]
@@ -185,12 +185,11 @@ def run_tests(place: Place, primitives: Iterable[str], seconds: float = 900.0) -
     return entries
 
 
-def survey(place: Place) -> dict[str, Any]:
+def survey(place: Place, *, quick: bool = False) -> dict[str, Any]:
     """Survey the device."""
     of = place.environment
-    command = (
-        f"rm -f ~/record.json; ~/venv/bin/portbar survey --timeout {of.survey_s} --device {shlex.quote(of.platform)}"
-    )
+    options = f"--timeout {of.survey_s} --device {shlex.quote(of.platform)}{' --quick' if quick else ''}"
+    command = f"rm -f ~/record.json; ~/venv/bin/portbar survey {options}"
     done = place.run(f"{command} -o ~/record.json", (of.survey_s + 60) / of.slowness)
     file = place.home / "record.json"
     return of_survey(json.loads(file.read_text(encoding="utf-8")), done) if file.is_file() else outcome(done)
@@ -215,7 +214,7 @@ def of_survey(record: dict[str, Any], done: Done) -> dict[str, Any]:
 def tried(environment: Environment, folder: Path, *, quick: bool = False) -> dict[str, Any]:
     """Make an environment in an empty folder, run all there, and return its entry of the data file.
 
-    With `quick`, nothing is surveyed.
+    With `quick`, nothing is surveyed but what portbar needs.
     """
     place, began = Place(environment, folder), time.monotonic()
     entry: dict[str, Any] = {"date": datetime.now(UTC).date().isoformat(), "versions": {}, "steps": {}}
@@ -244,10 +243,12 @@ def tried(environment: Environment, folder: Path, *, quick: bool = False) -> dic
         found = place.run("~/venv/bin/python -m tests.environments.inside versions", 120)
         with contextlib.suppress(json.JSONDecodeError):
             entry["versions"] = json.loads(found.last)
-        step("quickstart", place.run("~/venv/bin/python -m tests.environments.inside quickstart", 120))
-        if not quick:
-            entry["steps"]["survey"] = survey(place)
-            _say("survey", entry["steps"]["survey"])
+        for name in ("survey", "quickstart") if environment.survey_first else ("quickstart", "survey"):
+            if name == "quickstart":
+                step(name, place.run("~/venv/bin/python -m tests.environments.inside quickstart", 120))
+            elif environment.survey_first or not quick:
+                entry["steps"][name] = survey(place, quick=quick)
+                _say(name, entry["steps"][name])
         for name, result in run_tests(place, PRIMITIVES).items():
             entry["steps"][name] = result
             _say(name, result)

@@ -56,8 +56,10 @@ class Environment:
     title: str
     #: A part of "NAME VERSION" of the platform to test, as PORTBAR_TEST_PLATFORM takes it.
     platform: str
-    #: The release of Debian; this machine where it is empty.
+    #: The release; this machine where it is empty.
     suite: str = ""
+    #: The distribution whose release it is.
+    distribution: str = "debian"
     #: Debian's name of another processor, and the name of its emulator in the kernel's list.
     architecture: str = ""
     emulator: str = ""
@@ -69,8 +71,10 @@ class Environment:
     #: Whether each requirement of setup.cfg has the lowest version that it allows.
     oldest: bool = False
     variables: dict[str, str] = field(default_factory=dict)
+    #: Whether portbar asks for a survey before it synchronises groups there, so that the quickstart comes after it.
+    survey_first: bool = False
     #: The survey's time limit for the device, in seconds. A quick survey would have no time for what a busy machine takes.
-    survey_s: int = 240
+    survey_s: int = 120
     #: The most tests of a file.
     most: int = 6
     #: How many times as long as on this machine a step may take.
@@ -80,6 +84,9 @@ class Environment:
 ENVIRONMENTS: Final = {
     "oldest": Environment("oldest dependencies of `setup.cfg`", "PoCL", oldest=True),
     "debian-13": Environment("Debian 13", "PoCL", suite="trixie", packages=("pocl-opencl-icd",)),
+    "ubuntu-24.04": Environment(
+        "Ubuntu 24.04", "PoCL", suite="noble", distribution="ubuntu", packages=("pocl-opencl-icd",)
+    ),
     "debian-sid": Environment("Debian sid", "PoCL", suite="sid", packages=("pocl-opencl-icd",)),
     "debian-sid-rusticl": Environment(
         "Debian sid, rusticl on llvmpipe",
@@ -87,6 +94,7 @@ ENVIRONMENTS: Final = {
         suite="sid",
         packages=("mesa-opencl-icd", "ocl-icd-libopencl1"),
         variables={"RUSTICL_ENABLE": "llvmpipe"},
+        survey_first=True,
     ),
     "arm64": Environment(
         "Debian 13 for arm64",
@@ -97,7 +105,7 @@ ENVIRONMENTS: Final = {
         processor=CORTEX_A72,
         packages=("pocl-opencl-icd",),
         variables={"QEMU_CPU": "cortex-a72"},
-        survey_s=900,
+        survey_s=600,
         most=2,
         slowness=6.0,
     ),
@@ -110,7 +118,8 @@ ENVIRONMENTS: Final = {
         packages=("mesa-opencl-icd", "ocl-icd-libopencl1", *_PYTHON_OF_DEBIAN),
         packaged=True,
         variables={"RUSTICL_ENABLE": "llvmpipe"},
-        survey_s=900,
+        survey_first=True,
+        survey_s=600,
         most=2,
         slowness=6.0,
     ),
