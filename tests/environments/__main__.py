@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from tests.environments.page import PAGE, keep, load, markdown, summary
+from tests.environments.page import keep, load, summary, write
 from tests.environments.running import bounded, tried
 from tests.environments.table import ENVIRONMENTS
 
@@ -24,11 +24,11 @@ def main() -> int:
     parser.add_argument(
         "--in", dest="folder", default=_FOLDER, help="make the trees in this folder (default: %(default)s)"
     )
-    parser.add_argument("--keep-outcome", action="store_true", help="write the outcomes to the data file and the page")
+    parser.add_argument("--keep-outcome", action="store_true", help="write the outcomes to the data file and the pages")
     parser.add_argument("--quick", action="store_true", help="no survey, and one test of each primitive")
     parser.add_argument("--leave", action="store_true", help="leave the folder of each environment, and print its name")
     parser.add_argument("--again", metavar="FOLDER", help="run in a folder that --leave left, with this checkout")
-    parser.add_argument("--page", action="store_true", help="write the page anew from the data file")
+    parser.add_argument("--page", action="store_true", help="write the pages anew from the data file")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if name not in ENVIRONMENTS]:
         parser.error(f"unknown: {', '.join(unknown)}; the environments are {', '.join(ENVIRONMENTS)}")
@@ -37,7 +37,7 @@ def main() -> int:
     if arguments.again and len(arguments.names) != 1:
         parser.error("--again takes one environment")
     if arguments.page:
-        PAGE.write_text(markdown(load()), encoding="utf-8")
+        write(load())
     # As Ctrl-C, so that what runs ends and the folder goes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     wrong = False

@@ -1,8 +1,9 @@
-"""The data file of outcomes, and the page made of it."""
+"""The data file of outcomes, the page made of it, and the table of processors in docs/ci.md."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +14,13 @@ from tests.environments.table import ENVIRONMENTS, PRIMITIVES, Environment
 
 FILE: Final = ROOT / "tests" / "environments" / "outcomes.json"
 PAGE: Final = ROOT / "docs" / "environments.md"
+CI_PAGE: Final = ROOT / "docs" / "ci.md"
+
+#: As `platform.machine` calls a processor -> its name.
+_PROCESSORS: Final = {"x86_64": "x86-64", "aarch64": "AArch64", "riscv64": "RISC-V"}
+#: Around the table in docs/ci.md.
+_BEGIN: Final = "<!-- processors: written by `python -m tests.environments --page` -->\n"
+_END: Final = "<!-- end of processors -->"
 
 _HEAD = """# Environments
 
@@ -24,10 +32,13 @@ this page:
 python -m tests.environments NAME --keep-outcome
 ```
 
-It needs root, and Debian's `debootstrap`, and for other processors `qemu-user-static` and `binfmt-support`. CI runs all of them
-weekly and for each release. "Right" says that nothing failed. "Skipped" says that all tests of a file need what the device
-lacks, such as several work-groups at once. A "probe crash" in a survey is a finding: the driver's compiler aborted, in a
-process of its own, at something that portbar then does not use.
+It needs root, `debootstrap` with the keyring of the distribution, and for other processors `qemu-user-static` and
+`binfmt-support`. CI runs all of them weekly and for each release. rusticl claims no order between work-groups, so that portbar
+asks for a survey there: it runs before the quickstart.
+
+"Right" says that nothing failed. "Skipped" says that all tests of a file need what the device lacks, such as several
+work-groups at once. A "probe crash" in a survey is a finding: the driver's compiler aborted, in a process of its own, at something that
+portbar then does not use.
 
 An emulated processor keeps the memory order of the machine below it. Its rows show that portbar compiles and computes the right
 results there, not that a weakly ordered processor is right: run [the litmus tests](litmus.md) on one.
@@ -41,12 +52,45 @@ def load(file: Path = FILE) -> dict[str, Any]:
     return entries
 
 
-def keep(name: str, entry: Mapping[str, Any], file: Path = FILE, page: Path = PAGE) -> None:
-    """Write the entry of an environment to the data file, and the page anew."""
+def keep(name: str, entry: Mapping[str, Any], file: Path = FILE, page: Path = PAGE, ci_page: Path = CI_PAGE) -> None:
+    """Write the entry of an environment to the data file, and the pages anew."""
     entries = {**load(file), name: dict(entry)}
     entries = {one: entries[one] for one in ENVIRONMENTS if one in entries}
     file.write_text(json.dumps({"format": 1, "environments": entries}, indent=1) + "\n", encoding="utf-8")
+    write(entries, page, ci_page)
+
+
+def write(entries: Mapping[str, Any], page: Path = PAGE, ci_page: Path = CI_PAGE) -> None:
+    """Write the page, and the table in docs/ci.md."""
     page.write_text(markdown(entries), encoding="utf-8")
+    ci_page.write_text(with_processors(ci_page.read_text(encoding="utf-8"), entries), encoding="utf-8")
+
+
+def with_processors(text: str, entries: Mapping[str, Any]) -> str:
+    """Return the text of docs/ci.md with the table of these entries."""
+    begin, others = text.split(_BEGIN)
+    _, end = others.split(_END)
+    return f"{begin}{_BEGIN}\n{processors(entries)}\n{_END}{end}"
+
+
+def processors(entries: Mapping[str, Any]) -> str:
+    """Return the table of processors: a row for each environment that was run."""
+    lines = ["| processor | runtime | system | outcome | date |", "| --- | --- | --- | --- | --- |"]
+    for name, environment in ENVIRONMENTS.items():
+        entry = entries.get(name)
+        if entry is None or not entry["versions"]:
+            continue
+        of = entry["versions"]
+        processor = _PROCESSORS.get(of["machine"], of["machine"]) + (", emulated" if of["emulator"] else "")
+        cells = [processor, _runtime(of), environment.title, summary(entry), entry["date"]]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _runtime(versions: Mapping[str, str]) -> str:
+    """Return a short name of the runtime, with its version where the platform has one."""
+    found = re.search(r"PoCL [\d.]+", versions["platform"])
+    return found[0] if found else f"{versions['platform'].split()[0]} on {versions['device']}"
 
 
 def summary(entry: Mapping[str, Any]) -> str:

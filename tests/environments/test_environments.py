@@ -17,7 +17,7 @@ import yaml
 from tests.checkout import ROOT, environment, have_ended, ran
 from tests.environments import running
 from tests.environments.few import spread
-from tests.environments.page import FILE, PAGE, keep, load, markdown, summary
+from tests.environments.page import CI_PAGE, FILE, PAGE, keep, load, markdown, processors, summary, with_processors
 from tests.environments.running import STEPS, Done, Place, bounded, entry_of_tests, lowest, of_tests, outcome, run_tests
 from tests.environments.table import ENVIRONMENTS, PRIMITIVES, Environment
 
@@ -32,6 +32,30 @@ END = "=== 1 failed, 1 passed, 1 skipped in 3.21s ===\n"
 
 def test_the_page_is_that_of_the_data_file() -> None:
     assert PAGE.read_text(encoding="utf-8") == markdown(load())
+
+
+def test_the_table_of_processors_is_that_of_the_data_file() -> None:
+    text = CI_PAGE.read_text(encoding="utf-8")
+    assert text == with_processors(text, load()), "run `python -m tests.environments --page`"
+
+
+def test_the_table_of_processors_names_the_runtime_and_the_emulator() -> None:
+    versions = {
+        "machine": "riscv64",
+        "emulator": "qemu-riscv64",
+        "platform": "rusticl OpenCL 3.0",
+        "device": "llvmpipe",
+    }
+    entry = {"date": "2000-01-02", "versions": versions, "steps": {"scan": {"outcome": "right"}}}
+    text = with_processors(CI_PAGE.read_text(encoding="utf-8"), {"riscv64": entry, "arm64": {**entry, "versions": {}}})
+    title = ENVIRONMENTS["riscv64"].title
+    assert f"| RISC-V, emulated | rusticl on llvmpipe | {title} | right | 2000-01-02 |\n" in text
+    assert ENVIRONMENTS["arm64"].title not in text
+    named = {
+        **entry,
+        "versions": {**versions, "machine": "x86_64", "emulator": "", "platform": "Portable PoCL 7.1+debian"},
+    }
+    assert "| x86-64 | PoCL 7.1 |" in processors({"debian-sid": named})
 
 
 def test_the_data_file_has_steps_and_environments_of_the_tables() -> None:
@@ -81,7 +105,8 @@ def test_what_is_kept_is_on_the_page(tmp_path: Path) -> None:
         },
     }
     name = next(iter(ENVIRONMENTS))
-    keep(name, entry, tmp_path / "data.json", tmp_path / "page.md")
+    shutil.copy(CI_PAGE, tmp_path / "ci.md")
+    keep(name, entry, tmp_path / "data.json", tmp_path / "page.md", tmp_path / "ci.md")
     assert json.loads((tmp_path / "data.json").read_text())["environments"] == {name: entry}
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert "| not right: scan | 2000-01-02 |" in page
@@ -127,6 +152,22 @@ def test_a_file_that_ends_the_process_costs_itself_only() -> None:
     assert "Aborted" in entries["b"]["note"]
     assert "tests/a/" not in place.commands[1]
     assert "tests/b/" not in place.commands[1]
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("quick", [False, True])
+def test_the_survey_comes_before_the_quickstart_where_portbar_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: bool, quick: bool
+) -> None:
+    commands: list[str] = []
+    monkeypatch.setattr(Place, "make", lambda _: Done(0, "", 1.0))
+    monkeypatch.setattr(Place, "run", lambda _, command, *__: commands.append(command) or Done(0, "", 1.0))
+    monkeypatch.setattr(running, "PRIMITIVES", {})
+    entry = running.tried(Environment("", "some platform", survey_first=first), tmp_path, quick=quick)
+    surveyed = ["survey"] if first or not quick else []
+    assert list(entry["steps"])[2:] == (["survey", "quickstart"] if first else ["quickstart", *surveyed])
+    assert sum(" survey " in command for command in commands) == len(surveyed)
+    assert any("--quick" in command for command in commands) == (first and quick)
 
 
 @pytest.mark.usefixtures("three")
