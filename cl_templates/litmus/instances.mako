@@ -3,7 +3,7 @@
 <%def name="place()">
 /* Word of location `which` of a team's instance in a round: a separate place in every round, in an order that differs
    between the locations. The word after it is unused. Any work-item; a few integer operations. */
-static inline uint portbar_litmus_place(global const uint *n, uint which, uint round, uint team)
+static inline __attribute__((always_inline)) uint portbar_litmus_place(global const uint *n, uint which, uint round, uint team)
 {
     const uint teams = n[${number["teams"]}];
     const uint slot = (team * n[${number["slot_mul"]} + which] + n[${number["slot_add"]} + which]) % teams;

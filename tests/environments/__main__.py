@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.environments.page import keep, load, summary, write
-from tests.environments.running import bounded, tried
-from tests.environments.table import ENVIRONMENTS
+from tests.environments.running import STEPS, bounded, tried
+from tests.environments.table import ENVIRONMENTS, PRIMITIVES
 
 _FOLDER = "/var/tmp"  # noqa: S108
 
@@ -28,6 +28,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="no survey, and one test of each primitive")
     parser.add_argument("--leave", action="store_true", help="leave the folder of each environment, and print its name")
     parser.add_argument("--again", metavar="FOLDER", help="run in a folder that --leave left, with this checkout")
+    parser.add_argument(
+        "--only", action="append", default=[], choices=[*STEPS, *PRIMITIVES], help="with --again: run only this step"
+    )
     parser.add_argument("--page", action="store_true", help="write the pages anew from the data file")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if name not in ENVIRONMENTS]:
@@ -36,6 +39,8 @@ def main() -> int:
         parser.error("the page is of whole runs: --keep-outcome without --quick")
     if arguments.again and len(arguments.names) != 1:
         parser.error("--again takes one environment")
+    if arguments.only and not arguments.again:
+        parser.error("--only is for a folder that was run in before: --again FOLDER")
     if arguments.page:
         write(load())
     # As Ctrl-C, so that what runs ends and the folder goes.
@@ -46,7 +51,7 @@ def main() -> int:
         folder = Path(arguments.again or tempfile.mkdtemp(prefix="portbar-environment-", dir=arguments.folder))
         try:
             environment = replace(ENVIRONMENTS[name], most=1) if arguments.quick else ENVIRONMENTS[name]
-            entry = tried(environment, folder, quick=arguments.quick)
+            entry = tried(environment, folder, quick=arguments.quick, only=arguments.only)
         finally:
             if arguments.leave or arguments.again:
                 print(folder)
@@ -56,7 +61,7 @@ def main() -> int:
         print(f"== {name}: {summary(entry)} after {entry['seconds']} s", flush=True)
         wrong |= summary(entry).startswith("not right")
         if arguments.keep_outcome:
-            keep(name, entry)
+            keep(name, entry, whole=not arguments.only)
     return int(wrong)
 
 

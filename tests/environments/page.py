@@ -37,8 +37,8 @@ It needs root, `debootstrap` with the keyring of the distribution, and for other
 asks for a survey there: it runs before the quickstart.
 
 "Right" says that nothing failed. "Skipped" says that all tests of a file need what the device lacks, such as several
-work-groups at once. A "probe crash" in a survey is a finding: the driver's compiler aborted, in a process of its own, at something that
-portbar then does not use.
+work-groups at once. A "probe crash" in a survey is a finding: the driver's compiler aborted, in a process of its own, at
+something that portbar then does not use.
 
 An emulated processor keeps the memory order of the machine below it. Its rows show that portbar compiles and computes the right
 results there, not that a weakly ordered processor is right: run [the litmus tests](litmus.md) on one.
@@ -52,9 +52,22 @@ def load(file: Path = FILE) -> dict[str, Any]:
     return entries
 
 
-def keep(name: str, entry: Mapping[str, Any], file: Path = FILE, page: Path = PAGE, ci_page: Path = CI_PAGE) -> None:
-    """Write the entry of an environment to the data file, and the pages anew."""
-    entries = {**load(file), name: dict(entry)}
+def keep(
+    name: str,
+    entry: Mapping[str, Any],
+    file: Path = FILE,
+    page: Path = PAGE,
+    ci_page: Path = CI_PAGE,
+    *,
+    whole: bool = True,
+) -> None:
+    """Write the entry of an environment to the data file, and the pages anew.
+
+    One of some steps only takes the place of these.
+    """
+    entries = load(file)
+    steps = {} if whole or name not in entries else entries[name]["steps"]
+    entries[name] = {**entry, "steps": {**steps, **entry["steps"]}}
     entries = {one: entries[one] for one in ENVIRONMENTS if one in entries}
     file.write_text(json.dumps({"format": 1, "environments": entries}, indent=1) + "\n", encoding="utf-8")
     write(entries, page, ci_page)

@@ -211,10 +211,11 @@ def of_survey(record: dict[str, Any], done: Done) -> dict[str, Any]:
     return {**entry, "outcome": "failed"} if bad and done.status == 0 else entry
 
 
-def tried(environment: Environment, folder: Path, *, quick: bool = False) -> dict[str, Any]:
+def tried(environment: Environment, folder: Path, *, quick: bool = False, only: Sequence[str] = ()) -> dict[str, Any]:
     """Make an environment in an empty folder, run all there, and return its entry of the data file.
 
-    With `quick`, nothing is surveyed but what portbar needs.
+    With `quick`, nothing is surveyed but what portbar needs. With `only`, portbar is installed, and only these steps and
+    primitives are run.
     """
     place, began = Place(environment, folder), time.monotonic()
     entry: dict[str, Any] = {"date": datetime.now(UTC).date().isoformat(), "versions": {}, "steps": {}}
@@ -244,12 +245,15 @@ def tried(environment: Environment, folder: Path, *, quick: bool = False) -> dic
         with contextlib.suppress(json.JSONDecodeError):
             entry["versions"] = json.loads(found.last)
         for name in ("survey", "quickstart") if environment.survey_first else ("quickstart", "survey"):
+            if only and name not in only:
+                continue
             if name == "quickstart":
                 step(name, place.run("~/venv/bin/python -m tests.environments.inside quickstart", 120))
             elif environment.survey_first or not quick:
                 entry["steps"][name] = survey(place, quick=quick)
                 _say(name, entry["steps"][name])
-        for name, result in run_tests(place, PRIMITIVES).items():
+        primitives = [name for name in PRIMITIVES if not only or name in only]
+        for name, result in run_tests(place, primitives).items():
             entry["steps"][name] = result
             _say(name, result)
     entry["seconds"] = round(time.monotonic() - began)

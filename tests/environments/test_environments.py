@@ -108,6 +108,15 @@ def test_what_is_kept_is_on_the_page(tmp_path: Path) -> None:
     shutil.copy(CI_PAGE, tmp_path / "ci.md")
     keep(name, entry, tmp_path / "data.json", tmp_path / "page.md", tmp_path / "ci.md")
     assert json.loads((tmp_path / "data.json").read_text())["environments"] == {name: entry}
+    keep(
+        name,
+        {**entry, "steps": {"sort": {"outcome": "right", "seconds": 1, "note": ""}}},
+        tmp_path / "data.json",
+        tmp_path / "page.md",
+        tmp_path / "ci.md",
+        whole=False,
+    )
+    assert list(load(tmp_path / "data.json")[name]["steps"]) == ["quickstart", "scan", "sort"]
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert "| not right: scan | 2000-01-02 |" in page
     assert f"- {name}, scan: failed. 2 failed, 1 passed\n" in page
@@ -168,6 +177,9 @@ def test_the_survey_comes_before_the_quickstart_where_portbar_asks_for_it(
     assert list(entry["steps"])[2:] == (["survey", "quickstart"] if first else ["quickstart", *surveyed])
     assert sum(" survey " in command for command in commands) == len(surveyed)
     assert any("--quick" in command for command in commands) == (first and quick)
+    commands.clear()
+    entry = running.tried(Environment("", "some platform", survey_first=first), tmp_path, only=["survey"])
+    assert list(entry["steps"]) == ["system", "install", "survey"]
 
 
 @pytest.mark.usefixtures("three")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,12 +20,14 @@ import portbar
 from portbar.choices import profile
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.device import child, quirks
+from portbar.device.addresses import address_of
 from portbar.device.facts import device_key, facts
 from portbar.device.findings import CACHE_KIND, Findings
 from portbar.errors import BuildError, Error, UnsupportedFeatureError
 from portbar.primitives import headers
 from portbar.primitives.strategy import Strategy
 from portbar.records import cache
+from portbar.records.reading import NO_TIME
 from portbar.survey import litmus
 from portbar.survey.litmus import checking, children, model, patterns, results, running, sizes, source, stress
 from portbar.survey.litmus.model import UNREAD, Litmus, Operation
@@ -473,6 +476,30 @@ def test_a_crash_of_the_compiler_is_blamed_on_one_test_only(monkeypatch: pytest.
     found = run_jobs(monkeypatch, fake, 3)
     assert [one["status"] for one in found] == ["pass", "crash", "pass"]
     assert [payload["alone"] for payload in fake.payloads] == [False, True, True]
+
+
+def test_a_compiler_that_had_less_than_its_limit_did_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = ([begin(0), {"phase": "building", "limit": 15}], ended("crash", "gone"))
+    late = ([begin(0), {"phase": "building", "limit": 150}], ended("timeout", "no answer within 9 s"))
+    found = run_jobs(monkeypatch, FakeChildren(alone, late), 3)
+    assert {(one["status"], one["reason"]) for one in found} == {("skipped", NO_TIME)}
+    hung = ([begin(0), {"phase": "building", "limit": 1e-9}], ended("timeout", "no answer within 9 s"))
+    found = run_jobs(monkeypatch, FakeChildren(alone, hung, ([begin(1), done(1)], ended("ok"))), 2)
+    assert [one["status"] for one in found] == ["timeout", "pass"]
+
+
+@pytest.mark.device
+def test_a_compiler_has_longer_where_the_child_started_slowly(
+    monkeypatch: pytest.MonkeyPatch, device: cl.Device
+) -> None:
+    limits: list[float] = []
+    monkeypatch.setattr(children, "_limit", lambda _phase, seconds: limits.append(seconds) or sys.exit())
+    job = ("c11", running.NAMES[0], 1.0)
+    for late in (0.0, 6.0, 1000.0):
+        payload = {"address": address_of(device).to_json(), "jobs": [job], "seconds": 10.0, "began": time.time() - late}
+        with pytest.raises(SystemExit):
+            children.run_tests(payload)
+    assert limits == [15.0, pytest.approx(75.0, rel=0.2), 150.0]
 
 
 def test_children_that_fail_before_the_first_test_are_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

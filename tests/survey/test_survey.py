@@ -309,6 +309,14 @@ def test_a_longer_limit_lengthens_each_step(monkeypatch, timeout, quick, times):
     assert (budgets["barrier"] > 90) == (times > 1)
 
 
+def test_a_step_is_skipped_where_less_time_is_left_than_the_check_took(monkeypatch):
+    device = Hanging(monkeypatch, litmus=False)
+    monkeypatch.setattr(run, "probe_with_faults", lambda *_, **__: device.spend(40.0, (run.describe(None), {})))
+    made = Survey(Job(timeout=60.0)).run([(DeviceAddress(0, 0, "P", "D"), None)])
+    (one,) = made["devices"]
+    assert {one[step.name]["status"] for step in STEPS if step.name in one and not step.informative} == {"skipped"}
+
+
 @pytest.mark.parametrize(
     ("more", "step_status", "status"),
     [({}, "timeout", 4), ({"feature printf": "child aborted: the process was killed by SIGABRT"}, "crash", 1)],

@@ -30,6 +30,8 @@ _FOR_COMPILERS: Final = 0.4
 _LEAST_SHARE_S: Final = 0.01
 #: Seconds that an interpreter takes to start and to load every driver.
 _START_S: Final = 1.2
+#: How many times as long as usual a compiler may take at most where an interpreter starts slowly.
+_MOST_PACE: Final = 10.0
 
 Listener = Callable[[dict[str, Any]], None]
 
@@ -56,7 +58,9 @@ def run_tests(payload: dict[str, Any]) -> None:
     jobs = [LitmusJob(*job) for job in payload["jobs"]]
     runners: dict[str, Runner] = {}
     deadline = time.monotonic() + float(payload["seconds"])
-    build_s = _build_s(float(payload["seconds"]))
+    # A machine that starts processes slowly, a busy or an emulated one, compiles slowly.
+    pace = min(_MOST_PACE, max(1.0, (time.time() - float(payload["began"])) / _START_S))
+    build_s = pace * _build_s(float(payload["seconds"]))
     # The time that compilers took beyond the tests' shares: the same is reserved for each remaining test.
     beyond = 0.0
     for index, job in enumerate(jobs):
@@ -135,6 +139,7 @@ class _LitmusRun:
             "seed": self._seed,
             "seconds": seconds,
             "alone": self._alone,
+            "began": time.time(),
         }
         return payload, min(seconds + _START_S + 2 * _build_s(seconds), self._end - time.monotonic())
 
@@ -165,6 +170,10 @@ class _LitmusRun:
         else:
             since, limit = self._phase
             late = limit > 0 and time.monotonic() - since > 0.95 * limit
+            if result.status == "timeout" and not late:
+                # Less time was left than a test may take.
+                self.give_up("skipped", NO_TIME)
+                return True
             hung = result.status == "timeout" or (result.status == "crash" and late)
             message = result.message.splitlines()[0].partition("; last lines of")[0]
             status = "timeout" if hung else result.status if result.status == "error" else "crash"
