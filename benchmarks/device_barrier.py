@@ -250,9 +250,14 @@ def entered(timer: BarrierTimer, groups: int) -> tuple[float, int]:
     return device_s(launch.event, time.perf_counter() - start) * 1e6, launch.num_groups
 
 
+def libgomp() -> AbstractContextManager[Path | None]:
+    """The program that times libgomp's barrier."""
+    return compiled_by_cc(GOMP_SOURCE)
+
+
 @contextmanager
-def libgomp() -> Iterator[Path | None]:
-    """Compile the peer into a folder that goes away; None, with the reason on standard error, where that fails."""
+def compiled_by_cc(text: str) -> Iterator[Path | None]:
+    """Compile a program with OpenMP into a folder that goes away; None, with the reason on standard error, where that fails."""
     compiler = shutil.which("cc")
     if compiler is None:
         note("peer libgomp skipped: there is no C compiler (cc)")
@@ -260,7 +265,7 @@ def libgomp() -> Iterator[Path | None]:
         return
     with tempfile.TemporaryDirectory(prefix="portbar-bench-") as folder:
         source, binary = Path(folder, "gomp.c"), Path(folder, "gomp")
-        source.write_text(GOMP_SOURCE, encoding="utf-8")
+        source.write_text(text, encoding="utf-8")
         done = subprocess.run(
             [compiler, "-O2", "-fopenmp", "-o", str(binary), str(source)], capture_output=True, text=True, check=False
         )

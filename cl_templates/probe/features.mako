@@ -168,7 +168,7 @@ kernel void portbar_probe_feature(global uint *out)
 </%def>
 <%def name="asm_anywhere()">
 /* The same instructions in a kernel without barriers, in a loop that work-items leave at different times, which is another
-   case of the effect ASSEMBLY_ABORTS. */
+   case of the effect ASSEMBLY_APART. */
 kernel void portbar_probe_feature(global uint *out)
 {
     for (uint round = 0; round < 64u + (uint)get_local_id(0); ++round) {

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
-from portbar.backends.units import UNKNOWN, ComputeUnits
+from portbar.backends.units import UNKNOWN, Clock, ComputeUnits
 from portbar.backends.variants import Variant, Variants
 from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
@@ -227,6 +227,11 @@ class Backend(Variant):
     def yields(self) -> Piece:
         """The def by which a waiting work-group gives its processor to another one."""
         return self.units.template if "yield" in self.units.instructions else _COMMON, "yield_processor"
+
+    def reads(self, clock: Clock) -> Piece:
+        """The def that reads a clock."""
+        template, name = clock.read
+        return (self.units.template if clock.instruction in self.units.instructions else template), name
 
     @property
     def pauses_anywhere(self) -> bool:

@@ -25,15 +25,25 @@ class Processor:
     #: The compile probe of its pause, by whose name findings say of which architecture they are.
     pause_probe: str
     clock: Clock
+    #: The same template with no assembly in a kernel; by default `template`.
+    apart: str = ""
+
+    def template_for(self, facts: DeviceFacts) -> str:
+        """The template that a device's compiler takes."""
+        is_apart = self.apart and quirks.has_effect(quirks.ASSEMBLY_APART, facts)
+        return self.apart if is_apart else self.template
 
 
-def _processor(template: str, pause_probe: str, clock: str, *machines: str) -> Processor:
-    return Processor(frozenset(machines), template, pause_probe, Clock(clock, "ticks", (template, "trace_clock")))
+def _processor(template: str, pause_probe: str, clock: str, machines: tuple[str, ...], apart: str = "") -> Processor:
+    read = Clock(clock, "ticks", (template, "trace_clock"))
+    return Processor(frozenset(machines), template, pause_probe, read, apart)
 
 
 PROCESSORS: Final = (
-    _processor("backend/host_threads.mako", "x86_pause", "cycle_counter", "x86_64", "AMD64"),
-    _processor("backend/aarch64.mako", "arm_pause", "virtual_counter", "aarch64", "arm64", "ARM64"),
+    _processor(
+        "backend/host_threads.mako", "x86_pause", "cycle_counter", ("x86_64", "AMD64"), apart="backend/x86_apart.mako"
+    ),
+    _processor("backend/aarch64.mako", "arm_pause", "virtual_counter", ("aarch64", "arm64", "ARM64")),
 )
 
 #: The compile probes of the other instructions, each written in the assembly of the machine that it ran on.

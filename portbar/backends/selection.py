@@ -29,7 +29,7 @@ def units_of(facts: DeviceFacts, findings: Findings | None = None, loop_limit: i
             instructions=found, tests_are_rounds=whole, folds_serially=whole, sized_by_cache=whole
         )
         here = host_threads.processor()
-        return replace(units, template=here.template) if here else units
+        return replace(units, template=here.template_for(facts)) if here else units
     found = nvidia.instructions(facts)
     return replace(OWN, instructions=found, reports_resources=nvidia.reports_resources(facts)) if found else OWN
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from portbar.rendering.templates import render_def
 from tests.gpu_code import Target, compiled_alone
 
 CPU = DeviceFacts(name="Host", type=("CPU",))
+NAMES = ("relax", "yield_processor", "lost_race", "trace_clock")
 ALL = {"yield_syscall": True, "asm_anywhere": True}
 
 
@@ -60,6 +61,30 @@ def test_each_processor_has_the_text_of_its_own(monkeypatch):
         assert f'__asm__ volatile("{word}"' in render_def(template, "relax", {})
 
 
+def test_only_compilers_that_take_no_assembly_in_kernels_get_another_text(monkeypatch):
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    for version, template in (
+        ("OpenCL 3.0 PoCL 5.0  Linux", "backend/x86_apart.mako"),
+        ("OpenCL 3.0 PoCL 3.1  Linux", "backend/host_threads.mako"),
+        ("OpenCL 3.0 PoCL 7.1  Linux", "backend/host_threads.mako"),
+        ("OpenCL 3.0 LINUX", "backend/host_threads.mako"),
+    ):
+        facts = replace(CPU, platform_version=version)
+        assert units_of(facts, Findings(builds={"x86_pause": True, **ALL})).template == template
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert units_of(replace(CPU, platform_version="OpenCL 3.0 PoCL 5.0")).template == "backend/aarch64.mako"
+
+
+def test_such_compilers_get_assembly_in_a_function_that_stays_apart():
+    texts = {name: render_def("backend/x86_apart.mako", name, {}) for name in NAMES}
+    assert [name for name, text in texts.items() if "__asm__" in text] == ["yield_processor"]
+    before, called, after = texts["yield_processor"].partition("__pocl_print_portbar_yield(void)")
+    assert called
+    assert "noinline" in before
+    assert "__asm__" in after.partition("}")[0]
+    assert "__asm__" not in after.partition("}")[2]
+
+
 @dataclass(frozen=True)
 class Code:
     """Patterns of the functions' machine code."""
@@ -86,19 +111,26 @@ void uses(global ulong *a, uint round)
 """
 
 
+@pytest.mark.parametrize("place", ["template", "apart"])
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.machine)
-def test_pauses_yields_and_the_clock_are_machine_code(code: Code, tmp_path: Path):
-    template = next(one.template for one in host_threads.PROCESSORS if code.machine in one.machines)
-    text = "".join(render_def(template, name, {}) for name in ("relax", "yield_processor", "lost_race", "trace_clock"))
+def test_pauses_yields_and_the_clock_are_machine_code(code: Code, place: str, tmp_path: Path):
+    processor = next(one for one in host_threads.PROCESSORS if code.machine in one.machines)
+    template = getattr(processor, place)
+    if not template:
+        pytest.skip("this processor has one template")
+    text = "".join(render_def(template, name, {}) for name in NAMES)
     target = Target(code.machine, "c11", ("-target", f"{code.machine}-linux-gnu", "-cl-std=CL2.0"))
     listing = compiled_alone(target, text + USES, tmp_path)
     for shape in (code.pause, code.yields, code.clock):
         assert re.search(shape, listing, re.DOTALL | re.IGNORECASE), f"{shape}\n{listing}"
 
 
-@pytest.mark.parametrize("processor", host_threads.PROCESSORS, ids=lambda one: one.template)
-def test_programs_get_the_instructions_that_they_use_alone(processor):
-    for name in ("relax", "yield_processor", "lost_race", "trace_clock"):
-        (part,) = parts_in(Def(processor.template, name, {}).parts(None))
+TEMPLATES = [template for one in host_threads.PROCESSORS for template in (one.template, one.apart) if template]
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_programs_get_the_instructions_that_they_use_alone(template):
+    for name in NAMES:
+        (part,) = parts_in(Def(template, name, {}).parts(None))
         assert part.names
         assert set(part.names) <= part.words

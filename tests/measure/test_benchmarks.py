@@ -54,6 +54,20 @@ def test_every_line_of_the_signal_benchmark_is_valid(selector: str) -> None:
 
 @pytest.mark.device
 @pytest.mark.slow
+def test_every_line_of_the_benchmark_of_slow_launches_is_valid(selector: str) -> None:
+    done = run("launch_tails", "--json", "--quick", "--device", selector)
+    # It measures CPUs, beside libgomp where there is a compiler.
+    rows = rows_of(done) if done.stdout else []
+    for row in rows:
+        check_row(row)
+        for whose in ("", "peer_"):
+            assert 0 < row[f"{whose}p50_us"] <= row[f"{whose}p90_us"] <= row[f"{whose}p99_us"] <= row[f"{whose}most_us"]
+    found = {(row["peer"], row["gap_us"]) for row in rows}
+    assert found >= {("libgomp", 0), ("libgomp, bound", 2000)} or done.returncode == 3 or "libgomp" in done.stderr
+
+
+@pytest.mark.device
+@pytest.mark.slow
 def test_every_line_of_the_loopy_benchmark_is_valid(selector: str) -> None:
     pytest.importorskip("loopy", reason='no loopy: `pip install "portbar[loopy]"` brings it')
     rows, _ = measured("loopy", selector)

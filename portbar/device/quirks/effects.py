@@ -56,4 +56,4 @@ LOCAL_POINTERS_LOST = "a pointer to local memory that is kept across barriers mu
 ITEMS_BEYOND = "items beyond the last one of a work-group must leave a kernel at its begin"
 CALLS_SHARED = "functions that several kernels call must be inlined"
 FOREIGN_BINARIES_CRASH = "no binary that may be damaged or another driver's may be passed to the driver"
-ASSEMBLY_ABORTS = "inline assembly must be tried in groups of many work-items, and in loops, before it is used"
+ASSEMBLY_APART = "inline assembly must be in a function that the compiler inlines into no kernel"

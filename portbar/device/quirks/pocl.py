@@ -731,22 +731,29 @@ ENTRIES = (
     _quirk(
         name="pocl-vectorised-assembly",
         where=_release(5, 6, cbs=False),
-        effect=effects.ASSEMBLY_ABORTS,
-        everywhere=True,
-        fault="the process aborts while it vectorises a kernel with inline assembly for 16 work-items",
-        seen="PoCL 5.0 and 6.0, on processors of Intel and AMD with AVX-512, `pause` by one work-item, 2026-11",
-        workaround="use no inline assembly on such a device; portbar uses only instructions that its probe found to work",
+        effect=effects.ASSEMBLY_APART,
+        fault=(
+            "inline assembly in a kernel is taken for an allocation of local memory: the process aborts while it compiles the "
+            "kernel for more than one work-item, or the assembly is lost"
+        ),
+        seen=(
+            "PoCL 5.0 and 6.0, loopvec, on processors of Intel and AMD with AVX-512, `pause` by one work-item and in a loop, "
+            "2026-11"
+        ),
+        workaround=(
+            "use the compiler's own functions, such as `__builtin_ia32_pause()`; portbar's call of the host is in a function "
+            "whose name keeps it out of kernels"
+        ),
         kernels=(QuirkKernel(_PAUSES, words=64, global_size=64, local_size=64),),
         shows=CRASHES,
     ),
     _quirk(
         name="pocl-assembly-in-loops",
         where=_release(5, 6),
-        effect=effects.ASSEMBLY_ABORTS,
-        everywhere=True,
+        effect=effects.ASSEMBLY_APART,
         fault="the process aborts while it compiles inline assembly in a loop of another length per work-item",
         seen="PoCL 5.0 (Debian, 16 cores) and 6.0 (Debian 13), 2026-11",
-        workaround="use no inline assembly on such a device; portbar uses only instructions that its probe found to work",
+        workaround="the same as for pocl-vectorised-assembly",
         kernels=(QuirkKernel(_PAUSES_IN_A_LOOP, words=64, global_size=64, local_size=64),),
         shows=CRASHES,
     ),

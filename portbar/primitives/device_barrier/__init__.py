@@ -208,7 +208,7 @@ def _pieces(strategy: Strategy) -> list[Piece]:
         pieces += [("grid/place.mako", name) for name in ("place_wait", "place")]
     pieces += [("grid/grid.mako", "grid_type"), *backend.pieces("leader", "leads")]
     if strategy.tracing is not None:
-        pieces += [CLOCKS[strategy.tracing.clock].read, (_TRACE, "notes")]
+        pieces += [backend.reads(CLOCKS[strategy.tracing.clock]), (_TRACE, "notes")]
     pieces += [("grid/grid.mako", name) for name in ("enter", "ids", "ok")]
     pieces += [("grid/loops.mako", name) for name in ("fixed_loops", "dynamic_loops")]
     pieces += [("device_barrier/wait.mako", "draining"), ("grid/grid.mako", "atomic_waits")]

@@ -34,7 +34,7 @@ _OF_2_0: Final = frozenset(
 #: Features in PTX, which no other compiler should be given.
 _PTX_FEATURES: Final = frozenset({"mbarrier", "one_way_fences"})
 
-#: Work-items of the kernels that try inline assembly, enough for a compiler to vectorise them: the effect ASSEMBLY_ABORTS.
+#: Work-items of the kernels that try inline assembly, enough for a compiler to vectorise them: the effect ASSEMBLY_APART.
 _HOST_CALL_LOCAL_SIZE: Final = 64
 #: Those of the host's calls that are pauses.
 _PAUSES: Final = frozenset(one.pause_probe for one in host_threads.PROCESSORS)
@@ -133,12 +133,13 @@ class CompileProbes:
         here = host_threads.processor()
         if here is None or (name in _PAUSES and name != here.pause_probe):
             return False
-        relax = render_def(here.template, "relax", {})
+        template = here.template_for(self.facts)
+        relax = render_def(template, "relax", {})
         if name in _PAUSES:
             return self._feature_works("pause", None, relax, _HOST_CALL_LOCAL_SIZE)
         if not (host_threads.calls_linux() and self._built(here.pause_probe, f"host_call {here.pause_probe}")):
             return False
-        needs = render_def(here.template, "yield_processor", {})
+        needs = render_def(template, "yield_processor", {})
         if name == "asm_anywhere":
             yields = self._built("yield_syscall", "host_call yield_syscall")
             return yields and self._feature_works(name, None, relax + needs, _HOST_CALL_LOCAL_SIZE)
