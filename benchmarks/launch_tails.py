@@ -104,8 +104,9 @@ def tails(session: Session) -> Iterator[Row]:
             times: dict[str, list[float]] = {}
             for _ in range(turns):
                 times.setdefault("", []).extend(launches(gap_us / 1e6))
-                for peer, variables in PEERS.items() if binary else ():
-                    times.setdefault(peer, []).extend(_regions(binary, groups, gap_us, variables))
+                if binary is not None:
+                    for peer, variables in PEERS.items():
+                        times.setdefault(peer, []).extend(_regions(binary, groups, gap_us, variables))
             ours = times.pop("")
             extra = {"local_size": size, "groups": groups, "gap_us": gap_us}
             for peer, theirs in times.items():

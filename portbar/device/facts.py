@@ -218,6 +218,11 @@ def ask(owner: Any, question: str) -> object:
         return None
 
 
+def scheduling_variables() -> dict[str, str]:
+    """The user's variables that set the number or use of threads in CPU runtimes, as far as they have a value."""
+    return {name: os.environ[name] for name in _SCHEDULING_VARIABLES if os.environ.get(name)}
+
+
 def platform_facts(platform: Any) -> DeviceFacts:
     """Return the facts of a platform alone."""
     name, version, vendor = (plain_text(ask(platform, question)) for question in ("NAME", "VERSION", "VENDOR"))

@@ -317,6 +317,8 @@ class Environment(TypedDict):
     packages: NotRequired[
         Annotated[dict[str, Version], Rule(maxProperties=50, description="Other packages that portbar uses.")]
     ]
+    #: Those that set the number or use of threads in CPU runtimes.
+    variables: NotRequired[Annotated[dict[str, Text], Rule(maxProperties=20)]]
 
 
 _RECORD: Final[dict[str, Any]] = {

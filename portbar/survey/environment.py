@@ -10,6 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from portbar.device import vendor
+from portbar.device.facts import scheduling_variables
+from portbar.records.plain import plain_text
 
 #: The query of the OpenCL loaders themselves, and what it is asked for: their version, name and vendor.
 _QUERY: Final = b"clGetICDLoaderInfoOCLICD"
@@ -32,6 +34,7 @@ def environment() -> dict[str, Any]:
         "numpy": np.__version__,
         "loader": loader(),
         "packages": {name: version(name) for name in _PACKAGES if version(name) is not None},
+        "variables": {name: plain_text(value, 100) for name, value in scheduling_variables().items()},
     }
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -392,6 +394,14 @@ def _wrong_halves(queue: cl.CommandQueue, strategy: Any) -> int:
     cases = [support.Case("device", *pair) for pair in pairs]
     # A group that is let through reads what is right, where the others were early enough.
     return len(control_flow.run(queue, cases, "device", strategy, launches=25))
+
+
+def fewest_cores_of_a_thread(payload: dict[str, Any]) -> int:
+    """Return the fewest cores that a thread of this process may use after a launch."""
+    _, queue = _queue(payload)
+    kernel, _ = _ready(queue.context, NAMES_ITSELF, 64)
+    cl.enqueue_nd_range_kernel(queue, kernel, (16,), (1,)).wait()
+    return min(len(os.sched_getaffinity(int(task.name))) for task in Path("/proc/self/task").iterdir())
 
 
 def unchecked_arguments(payload: dict[str, Any]) -> None:

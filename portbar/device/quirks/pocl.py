@@ -729,6 +729,22 @@ ENTRIES = (
         shows=returns(lambda reported: reported == 0),
     ),
     _quirk(
+        name="pocl-threads-wander",
+        where=lambda facts: _major(facts) >= 3 and "CPU" in facts.type and sys.platform == "linux",
+        fault=(
+            "the threads that run work-groups are not bound to cores: those that wait for each other may be put on one core, "
+            "where they take turns"
+        ),
+        seen="PoCL 3.0-rc2, 3.1 and 5.0, Linux 6.18, 2026-11",
+        workaround=(
+            "on a machine that runs little else, set `POCL_AFFINITY=1` before Python starts; not where another process keeps a "
+            "core busy, which then delays every barrier"
+        ),
+        task="tests.device.quirk_programs:fewest_cores_of_a_thread",
+        shows=returns(lambda cores: cores > 1),
+        environment={"POCL_AFFINITY": "0"},
+    ),
+    _quirk(
         name="pocl-vectorised-assembly",
         where=_release(5, 6, cbs=False),
         effect=effects.ASSEMBLY_APART,
