@@ -344,9 +344,13 @@ def test_a_pass_is_kept_only_of_what_portbar_uses_without_it(monkeypatch):
 
 
 @pytest.mark.device
-def test_the_environment_has_versions_and_no_names(device):
+def test_the_environment_has_versions_and_no_names(device, monkeypatch):
+    monkeypatch.setenv("POCL_AFFINITY", "1")
+    monkeypatch.setenv("HOME", "/home/somebody")
     found = environment()
-    assert set(found) == {"system", "release", "machine", "python", "pyopencl", "numpy", "loader"}
+    assert set(found) == {"system", "release", "machine", "python", "pyopencl", "numpy", "loader", "variables"}
+    assert found["variables"]["POCL_AFFINITY"] == "1"
+    assert "somebody" not in str(found)
     assert found["pyopencl"]
     named = loader()
     assert named is None or (named["name"] and re.match(r"\d+\.\d+", named["version"]))
