@@ -30,7 +30,7 @@ _OURS, _PEER = "time", "peer_time"
 
 
 @dataclass(frozen=True)
-class Operation:
+class ArrayCall:
     """A call on an array, its peer, and NumPy's result. `peer` compiles for a context, and returns the call."""
 
     name: str
@@ -69,9 +69,9 @@ def _sort(context: cl.Context) -> Callable[[cl.CommandQueue, Any], Any]:
 
 
 OPERATIONS: Final = (
-    Operation("reduce", np.float32, reduce, "ReductionKernel", _reduction, lambda x: x.sum(dtype=np.float64)),
-    Operation("scan", np.int32, scan, "InclusiveScanKernel", _scan, partial(np.cumsum, dtype=np.int32)),
-    Operation("sort", np.uint32, sort, "RadixSort", _sort, np.sort),
+    ArrayCall("reduce", np.float32, reduce, "ReductionKernel", _reduction, lambda x: x.sum(dtype=np.float64)),
+    ArrayCall("scan", np.int32, scan, "InclusiveScanKernel", _scan, partial(np.cumsum, dtype=np.int32)),
+    ArrayCall("sort", np.uint32, sort, "RadixSort", _sort, np.sort),
 )
 
 
@@ -85,7 +85,7 @@ def measure(session: Session) -> None:
     sizes = SIZES[session.profile.units.kind]
     cells = [(size, one) for size in sizes for one in OPERATIONS]
     peers: dict[str, Any] = {}
-    #: Operation and side -> seconds per element at the last size.
+    #: ArrayCall and side -> seconds per element at the last size.
     paces: dict[tuple[str, str], float] = {}
     for index, (size, one) in enumerate(cells):
         row = {"operation": one.name, "type": np.dtype(one.dtype).name, "elements": size, "peer": one.peer_name}
@@ -116,7 +116,7 @@ def measure(session: Session) -> None:
         session.row(row | readings)
 
 
-def _made(one: Operation, context: cl.Context) -> Any:
+def _made(one: ArrayCall, context: cl.Context) -> Any:
     """The peer's call, or the reading in place of its times."""
     try:
         return one.peer(context)
