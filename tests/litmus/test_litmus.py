@@ -489,17 +489,25 @@ def test_a_compiler_that_had_less_than_its_limit_did_not_hang(monkeypatch: pytes
 
 
 @pytest.mark.device
-def test_a_compiler_has_longer_where_the_child_started_slowly(
+def test_a_compiler_has_longer_and_less_to_do_where_the_child_started_slowly(
     monkeypatch: pytest.MonkeyPatch, device: cl.Device
 ) -> None:
     limits: list[float] = []
-    monkeypatch.setattr(children, "_limit", lambda _phase, seconds: limits.append(seconds) or sys.exit())
-    job = ("c11", running.NAMES[0], 1.0)
+    chunks: list[int] = []
+
+    def build(*_: Any, together: int, **__: Any) -> None:
+        chunks.append(together)
+        sys.exit()
+
+    monkeypatch.setattr(children, "_limit", lambda _phase, seconds: limits.append(seconds))
+    monkeypatch.setattr(running, "Runner", build)
+    job = (strategies(device)[0], running.NAMES[0], 1.0)
+    about = {"address": address_of(device).to_json(), "jobs": [job], "seconds": 10.0, "seed": 1, "alone": False}
     for late in (0.0, 6.0, 1000.0):
-        payload = {"address": address_of(device).to_json(), "jobs": [job], "seconds": 10.0, "began": time.time() - late}
         with pytest.raises(SystemExit):
-            children.run_tests(payload)
-    assert limits == [15.0, pytest.approx(75.0, rel=0.2), 150.0]
+            children.run_tests({**about, "began": time.time() - late})
+    assert limits == [pytest.approx(15.0, rel=0.2), pytest.approx(75.0, rel=0.2), 150.0]
+    assert chunks == [running.TOGETHER, 1, 1]
 
 
 def test_children_that_fail_before_the_first_test_are_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

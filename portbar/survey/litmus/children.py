@@ -32,6 +32,8 @@ _LEAST_SHARE_S: Final = 0.01
 _START_S: Final = 1.2
 #: How many times as long as usual a compiler may take at most where an interpreter starts slowly.
 _MOST_PACE: Final = 10.0
+#: From which each test is compiled alone, so that some are run in time.
+_ALONE_PACE: Final = 4.0
 
 Listener = Callable[[dict[str, Any]], None]
 
@@ -80,7 +82,7 @@ def run_tests(payload: dict[str, Any]) -> None:
                 strategy_for(profile.describe(device), job.atomics),
                 seed=int(payload["seed"]),
                 names=[other.name for other in jobs if other.atomics == job.atomics],
-                together=1 if payload["alone"] else TOGETHER,
+                together=1 if payload["alone"] or pace >= _ALONE_PACE else TOGETHER,
             )
         runner = runners[job.atomics]
         # The run reports the driver's message.
