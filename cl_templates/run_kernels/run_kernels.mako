@@ -1,5 +1,5 @@
 ## -*- coding: utf-8 -*-
-## Unmodified kernels run by another kernel. `portbar.phases` adds a function for each of them after this header.
+## Unmodified kernels run by another kernel. `portbar.primitives.run_kernels.runs` adds a function for each.
 <%def name="ranges()">
 ${defines("portbar_range")}
 /* A size in one to three dimensions; 0 dimensions where none was given. */

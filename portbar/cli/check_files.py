@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from portbar.cli.output import print_json
 from portbar.errors import Error
-from portbar.phases.runs import KernelFile, expanded
 from portbar.primitives.headers import declarations
 from portbar.primitives.reduction.declared import SINGLE_SUB_GROUPS
+from portbar.primitives.run_kernels.runs import KernelFile, expanded
 from portbar.reading.encoding import decoded, printable
 from portbar.reading.includes import whole_text
 from portbar.reading.reader import Reading, is_available, read

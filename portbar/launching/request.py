@@ -82,8 +82,8 @@ def _with_runs(given: Given, others: tuple[tuple[str, str], ...]) -> str:
     """A text with a function for each kernel that it runs, which is remembered."""
 
     def make() -> str:
-        from portbar.phases.runs import KernelFile, expanded  # noqa: PLC0415 (takes long to import)
         from portbar.primitives.headers import declarations  # noqa: PLC0415 (the same)
+        from portbar.primitives.run_kernels.runs import KernelFile, expanded  # noqa: PLC0415 (takes long to import)
 
         files = [KernelFile(*other) for other in others]
         return expanded(KernelFile(given.name, given.text), given.options, declarations(), files)

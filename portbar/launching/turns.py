@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from portbar.phases.registers import GRID, IN_REGISTERS, takes_own_address
+from portbar.primitives.run_kernels.registers import GRID, IN_REGISTERS, takes_own_address
 from portbar.reading import kinds
 from portbar.reading.own_headers import includes
 from portbar.reading.reader import is_available, tree_of

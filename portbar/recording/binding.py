@@ -11,7 +11,7 @@ import pyopencl.array
 
 from portbar.choices.timing import shortened
 from portbar.errors import LaunchError
-from portbar.phases.kernels import Phase, PhaseParameter
+from portbar.primitives.run_kernels.phases import Phase, PhaseParameter
 from portbar.recording.steps import Argument, Buffer, Local, StepValue, Turn
 from portbar.records.plain import amount
 

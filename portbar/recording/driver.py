@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from portbar.phases.functions import TEMPLATE, as_functions, place, type_outside
-from portbar.phases.kernels import Phases
+from portbar.primitives.run_kernels.functions import TEMPLATE, as_functions, place, type_outside
+from portbar.primitives.run_kernels.phases import Phases
 from portbar.recording import table
 from portbar.recording.origin import Origin
 from portbar.recording.steps import Buffer, Call, Flag, Local, Size

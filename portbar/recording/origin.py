@@ -12,7 +12,7 @@ from portbar.device.facts import facts
 from portbar.errors import Error, LaunchError
 from portbar.launching.analysis import read_source
 from portbar.launching.kernel import Kernel
-from portbar.phases.kernels import Phases, phases_of
+from portbar.primitives.run_kernels.phases import Phases, phases_of
 from portbar.reading.options import words_of
 from portbar.records.dataclass import dataclass
 

@@ -19,7 +19,7 @@ from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.launch import Launch
 from portbar.launching.program import Program
 from portbar.locks import Lock
-from portbar.phases.kernels import Phases
+from portbar.primitives.run_kernels.phases import Phases
 from portbar.recording.batches import batched
 from portbar.recording.dependences import Waits, access_of, barriers_of, launches_of
 from portbar.recording.driver import Driver, MemoryObjects

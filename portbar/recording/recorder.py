@@ -16,7 +16,7 @@ from portbar.errors import LaunchError
 from portbar.launching.arguments import check_queue
 from portbar.launching.kernel import Kernel
 from portbar.launching.launch import Launch
-from portbar.phases.kernels import Phase, Problem
+from portbar.primitives.run_kernels.phases import Phase, Problem
 from portbar.recording import memory
 from portbar.recording.binding import bound, buffer_of
 from portbar.recording.origin import Hints, Origin, name_of, origin_of

@@ -10,7 +10,7 @@ import numpy as np
 import pyopencl as cl
 
 from portbar.errors import LaunchError
-from portbar.phases.kernels import Phase
+from portbar.primitives.run_kernels.phases import Phase
 from portbar.recording.origin import Origin
 from portbar.records.dataclass import dataclass
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from portbar.phases.kernels import Phase, PhaseParameter, Phases, phases_of
+from portbar.primitives.run_kernels.phases import Phase, PhaseParameter, Phases, phases_of
 from portbar.reading.found import Place
 from portbar.reading.reader import is_available
 from portbar.recording import table

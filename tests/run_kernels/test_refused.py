@@ -9,8 +9,8 @@ import pyopencl as cl
 import pytest
 
 import portbar
-from portbar.phases.runs import KernelFile, expanded
 from portbar.primitives.headers import declarations
+from portbar.primitives.run_kernels.runs import KernelFile, expanded
 from tests.support import skipped_where_refused
 
 HEADER = '#include "portbar/run_kernels.h"\n'

@@ -1,4 +1,4 @@
-"""Unmodified kernels run by another kernel: `portbar/run_kernels.h`, after which `portbar.phases` adds their functions."""
+"""Unmodified kernels run by another kernel: `portbar/run_kernels.h`, after which `runs` adds a function for each."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ HEADER: Final = Header(
     _context,
     ("device_barrier",),
     FAULTS,
-    needs_source="is for one file with the kernels that are run: portbar export --source FILE --fused NAME.cl",
     page="run_kernels.md",
     declared=DECLARED,
 )

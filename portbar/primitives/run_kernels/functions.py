@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from portbar.phases.kernels import ASKED, PREFIX, Phases
+from portbar.primitives.run_kernels.phases import ASKED, PREFIX, Phases
 from portbar.reading.options import given_macros
 from portbar.rendering.templates import render_def
 
-TEMPLATE: Final = "phases/functions.mako"
+TEMPLATE: Final = "run_kernels/functions.mako"
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _IDS: Final = (*ASKED, "kernel", "__kernel", "restrict", "__restrict", "__restrict__")
 _CONTRACT: Final = "#pragma OPENCL FP_CONTRACT DEFAULT"

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from portbar.errors import Error, UnsupportedFeatureError
-from portbar.phases.functions import TEMPLATE, as_functions, place, type_outside
-from portbar.phases.kernels import Phase, PhaseParameter, Phases, Problem, phases_of
+from portbar.primitives.run_kernels.functions import TEMPLATE, as_functions, place, type_outside
+from portbar.primitives.run_kernels.phases import Phase, PhaseParameter, Phases, Problem, phases_of
 from portbar.primitives.scalars import TYPES
 from portbar.reading import kinds
 from portbar.reading.apart import around, possible_macros

@@ -13,7 +13,7 @@ from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from portbar.phases.registers import IN_REGISTERS, takes_own_address
+from portbar.primitives.run_kernels.registers import IN_REGISTERS, takes_own_address
 from portbar.primitives.scalars import TYPES
 from portbar.reading import kinds
 from portbar.reading.apart import possible_macros
