@@ -21,7 +21,7 @@ from tests.export.test_c_host import ABSENT, PROFILES
 from tests.gpu_code import READ_ONLY, TARGETS, calls, clang, compiled, compiled_alone, strategy_for
 
 #: Lines of headers with a limit of their own; all others have one together.
-MOST_LINES = {"signal": 250, "worklist": 550, "task_graph": 320, "team": 1_100}
+MOST_LINES = {"signal": 250, "worklist": 550, "task_graph": 320, "team": 1_100, "run_kernels": 120}
 NAMES = tuple(name for name in header_names() if name != "reduction")
 SPLITS = ("uniform", "counter")
 LOCKS = """kernel void locks(global portbar_spin_lock *spin, global portbar_ticket_lock *ticket, global uint *out)
@@ -56,7 +56,7 @@ def test_all_headers_together_are_short_and_narrow(target):
         texts = whole_headers(NAMES, replace(strategy, split_barrier=Choice(split, "test")))
         lengths = {name: text.count("\n") for name, text in texts.items()}
         # Votes and loops over a grid have about 250 lines; all else stays below 2,500.
-        assert sum(length for name, length in lengths.items() if name not in MOST_LINES) <= 2_800, lengths
+        assert sum(length for name, length in lengths.items() if name not in MOST_LINES) <= 2_820, lengths
         assert all(lengths[name] <= most for name, most in MOST_LINES.items()), lengths
         lines = [line for text in texts.values() for line in text.splitlines()]
         assert max(map(len, lines)) <= COLUMNS
