@@ -6,15 +6,15 @@ do apart shares a part with it. So here: a call with a barrier is a statement of
 loop around one begins and ends with a barrier, and so does each of its arms and turns; a `switch` becomes branches; the
 work-group leaves a kernel by a jump to its end. A loop that work-items may leave at different turns is under a condition on
 ids that all meet: without one, PoCL takes a variable for the same in all of them after the loop if each value that the loop
-gives it is. Where there are more than a few branches, they become loops of one turn or none, of which PoCL copies nothing. No
-line moves.
+gives it is. Where there are more than a few branches, they become loops of one turn or none, of which PoCL copies nothing;
+the work-group leaves them by a flag, under which are all statements that it does not reach then. No line moves.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, TypeGuard
 
@@ -32,6 +32,7 @@ _SHARED_OUT: Final = "PORTBAR_FOR_DYNAMIC"
 _END: Final = "portbar_end"
 _RESULT: Final = "portbar_result"
 _LEFT: Final = "portbar_left"
+_GONE: Final = "portbar_gone"
 #: True in each work-item, which PoCL finds out after it has looked for what differs.
 _EACH: Final = "if (get_local_id(0) < get_local_size(0))"
 #: Branches with a barrier in a function that stay branches in all functions. With three in a loop PoCL 5.0 takes as long for
@@ -118,6 +119,15 @@ class _Context:
     apart: _Apart | None = None
     #: Whether they are under a condition on ids, made for a loop.
     each: bool = False
+    #: Whether jumps of the whole work-group are made by a flag, and not by `goto`.
+    by_flag: bool = False
+    #: Whether they are statements of a kernel, under no condition.
+    is_top: bool = False
+
+    def inside(self, *targets: _Target, arm: _Arm | None = None, each: bool = False) -> _Context:
+        """The context in these, and in a branch or a turn."""
+        arms = (*self.arms, arm) if arm else self.arms
+        return _Context((*self.targets, *targets), arms, self.apart, each, self.by_flag)
 
 
 @dataclass
@@ -157,6 +167,13 @@ def normal_form(tree: Tree, *, barrier: str, work: str, wide: bool, macros: froz
     return form.text()
 
 
+def _last(node: Node) -> Node:
+    """A statement, or the last one of a block."""
+    while node.kind == kinds.BLOCK and node.kids:
+        node = node.kids[-1]
+    return node
+
+
 @dataclass
 class _Run:
     """Statements of a `switch` from a label to the next, and the conditions of their labels, None for `default`."""
@@ -178,6 +195,8 @@ class _Form(Lowering):
         self._labels: dict[str, _Label] = {}
         self._end_of_function = _Meeting(_END)
         self._jumps_made = 0
+        #: Numbers of the places where jumps by a flag lead.
+        self._flagged: dict[tuple[int, int], int] = {}
         self._around = _Context()
         self._branched: dict[int, int] = {}
         #: Operators of reductions, say, are called by portbar's text.
@@ -204,9 +223,13 @@ class _Form(Lowering):
         self._find_labels(block, ())
         self._end_of_function = _Meeting(_END)
         self._jumps_made = 0
-        self._list(block.kids, _Context())
+        self._flagged = {}
+        by_flag = self._by_turns and not self._labels and not self._jumps_in_expression(block)
+        self._list(block.kids, _Context(by_flag=by_flag, is_top=by_flag and self._tree.is_kernel(function)))
         if self._jumps_made:
             self._before.setdefault(begin + 1, []).insert(0, Inserted(f" uint {_LEFT} = 0u; "))
+        if self._flagged:
+            self._before.setdefault(begin + 1, []).insert(0, Inserted(f" uint {_GONE} = 0u; "))
         meeting = self._end_of_function.text(self._barrier, self._work)
         if self._result != "void":
             self._before.setdefault(begin + 1, []).insert(0, Inserted(f" {self._result} {_RESULT}; "))
@@ -291,9 +314,90 @@ class _Form(Lowering):
                 last += 1
             if last > place:
                 self._macro(parts[place : last + 1], context)
+            elif context.by_flag and context.apart is None and self._passes(parts[place], context):
+                self._passed(parts[place], parts[last + 1 :], context)
+                if not context.is_top:
+                    return
             else:
                 self._statement(parts[place], context)
             place = last + 1
+
+    def _passed(self, node: Node, rest: Sequence[Node], context: _Context) -> None:
+        """A statement out of which the work-group may jump, and those after it, which it may not reach then."""
+        if context.is_top:
+            # Nothing is after the end of a kernel that PoCL could copy.
+            if node.kind == kinds.IF and not any(map(self._holds, node.kids[1:])):
+                self._statement(node, replace(context, by_flag=False, is_top=False))
+                return
+            after = self._end(self._ends(node), "")
+            self._statement(node, context)
+            if node.kind != kinds.BLOCK and self._skip(self._ends(node)) < self._body[1] - 1:
+                leave = f"{self._apart_after} {self._end_of_function.goto(whole=True)}"
+                after.text = f" {self._barrier} if ({_GONE} != 0u) {{ {leave} }} {self._apart_after} "
+            return
+        if not rest:
+            self._statement(node, context)
+            return
+        opening = self._end(self._ends(node), "")
+        closing = self._end(self._list_ends(rest), "")
+        self._statement(node, context)
+        if not any(self._meets(one, context) for one in rest):
+            self._list(rest, context)
+            opening.text, closing.text = f" if ({_GONE} == 0u) {{ ", f" }} {self._work} "
+            return
+        leaving = dict[int, str]()
+        arm = _Arm(self._extent(rest[0])[0], self._list_ends(rest), _Meeting(self._name("meet")), leaving)
+        self._list(rest, context.inside(arm=arm))
+        opens, closes = self._turn(f"{_GONE} == 0u", self._leaving(leaving))
+        opening.text = f" {opens}{self._work} "
+        closing.text = f" {arm.meeting.text(self._barrier, self._work)} {self._work} {closes} "
+
+    def _turn(self, condition: str, after: str = "") -> tuple[str, str]:
+        """What begins and what ends a loop of one turn or none, and other text after it."""
+        declared, (head,), (first,) = self._turns(condition, 1)
+        opens = f"{{ {declared} {self._barrier} {head} {{ {self._barrier} {first}"
+        return opens, f"}} {self._apart_after}{after} }}"
+
+    def _list_ends(self, parts: Sequence[Node]) -> int:
+        """Where a list of statements ends, the last of which a macro may write together with others."""
+        begin = self._extent(parts[-1])[0]
+        same = [part for part in parts if self._extent(part)[0] == begin]
+        return self._ends(same[0]) if len(same) == 1 else self._semicolon(max(self._extent(part)[1] for part in same))
+
+    def _passes(self, node: Node, context: _Context) -> bool:
+        """Whether a jump that the work-group makes as a whole leads past the end of a statement."""
+        end = self._ends(node) if any(one.kind in _JUMPS for one in (node, *below(node))) else 0
+        return end > 0 and any(
+            self._leads(jump, targets) > end and self._is_whole(jump, targets)
+            for jump, targets in self._jumps(node, context.targets)
+        )
+
+    def _meets(self, node: Node, context: _Context) -> bool:
+        """Whether a statement gets a barrier."""
+        if self._holds(node):
+            return True
+        return any(one.kind == kinds.SWITCH for one in (node, *below(node))) and self._leaves(node, context)
+
+    def _jumps_in_expression(self, node: Node) -> bool:
+        """Whether an expression has statements in it with a jump."""
+        return any(
+            one.kind == kinds.STATEMENTS and any(kid.kind in _JUMPS for kid in below(one)) for one in below(node)
+        )
+
+    def _flag(self, jump: Node, targets: tuple[_Target, ...]) -> str:
+        """A jump by a flag, which says where it leads."""
+        if jump.kind == kinds.RETURN:
+            key = (-1, jump.kind)
+        elif jump.kind == kinds.CONTINUE:
+            key = ([one for one in targets if one.is_loop][-1].begin, jump.kind)
+        else:
+            key = (targets[-1].begin, jump.kind)
+        return f"{_GONE} = {self._flagged.setdefault(key, len(self._flagged) + 1)}u;"
+
+    def _arrives(self, begin: int, *jumps: int) -> str:
+        """Take the flag back where jumps of these kinds lead, of the loop or the `switch` that begins there."""
+        numbers = [self._flagged[begin, kind] for kind in jumps if (begin, kind) in self._flagged]
+        return "".join(f" {_GONE} = {_GONE} == {number}u ? 0u : {_GONE}; " for number in numbers)
 
     def _macro(self, parts: Sequence[Node], context: _Context) -> None:
         """A macro that stands for several statements, of portbar's if they have a barrier."""
@@ -430,21 +534,23 @@ class _Form(Lowering):
         """A branch, or a turn of a loop: between barriers."""
         begin, end = self._extent(node)[0], self._ends(node)
         meeting = target.meeting if target and target.meeting else _Meeting(self._name("meet"))
-        arm = _Arm(begin, end, meeting, leaving)
-        inside = _Context(context.targets, (*context.arms, arm), context.apart)
+        inside = context.inside(arm=_Arm(begin, end, meeting, leaving))
         opening = f"{self._barrier} {first}{self._work}"
 
         def closing() -> str:
             # Without what tells them apart, a compiler merges the ends of two branches into one copy after both.
             before = f"{self._work} " if target and self._ends_in_a_branch(node) else ""
-            return f"{before}{meeting.text(self._barrier, self._work)} {last or ('' if target else self._work)} "
+            arrives = self._arrives(target.begin, kinds.CONTINUE) if target else ""
+            ends = meeting.text(self._barrier, self._work)
+            return f"{before}{ends} {arrives}{last or ('' if target else self._work)} "
 
         if node.kind == kinds.BLOCK:
             self._after.setdefault(begin + 1, []).append(Inserted(f" {opening} "))
             self._list(node.kids, inside)
-            if last or meeting.alone or meeting.whole or not node.kids or node.kids[-1].kind not in _JUMPS:
+            is_left = bool(node.kids) and node.kids[-1].kind in _JUMPS and not context.by_flag
+            if last or meeting.alone or meeting.whole or not is_left:
                 self._before.setdefault(end - 1, []).append(Inserted(f" {closing()}"))
-        elif node.kind in _JUMPS and not target and not last and self._is_whole(node, context.targets):
+        elif node.kind in _JUMPS and not (target or last or context.by_flag) and self._is_whole(node, context.targets):
             # It has a barrier before it.
             self._statement(node, context)
         else:
@@ -459,7 +565,10 @@ class _Form(Lowering):
         Right before the barrier at the end of a turn of a loop in a loop, PoCL 5.0 takes one for a branch that all take.
         """
         last = (node.kids[-1] if node.kids else None) if node.kind == kinds.BLOCK else node
-        return last is not None and not self._holds(last) and self._forks(last)
+        if last is None or not self._forks(last):
+            return False
+        # A condition with a barrier is tested in a statement of its own.
+        return not any(map(self._holds, last.kids[1:] if last.kind == kinds.IF else [last]))
 
     @staticmethod
     def _leaving(leaving: Mapping[int, str]) -> str:
@@ -468,12 +577,15 @@ class _Form(Lowering):
 
     def _if(self, node: Node, begin: int, context: _Context, *, is_whole: bool) -> None:
         condition, *arms = node.kids
-        inside = any(map(self._holds, arms)) or self._leaves_by(arms, context)
+        leaves = self._leaves_by(arms, context)
+        inside = any(map(self._holds, arms)) or leaves
+        if leaves and context.by_flag:
+            inside = any(self._meets(arm, context) for arm in arms)
         if not is_whole or (not inside and not self._holds(condition)):
             self._arms_apart(arms, context)
             return
-        # After such a loop, a jump out of it by all would be a branch, which copies what is after it as well.
-        by_turns = inside and self._by_turns and not self._leaves_by(arms, context)
+        # After such a loop, a `goto` of all would be a branch, which copies what is after it as well.
+        by_turns = inside and self._by_turns and (context.by_flag or not leaves)
         close, value = "", self._source(*self._extent(condition))
         if self._splits(condition):
             before, value = self._tested(condition, "taken")
@@ -515,18 +627,31 @@ class _Form(Lowering):
     def _arms_apart(self, arms: Sequence[Node], context: _Context) -> None:
         """Branches that each work-item takes on its own.
 
-        Where two that both end in a branch lead to one barrier, PoCL 5.0 does not find where the part before it begins, and
-        ends the process (`createParallelRegionBefore`): the first has an end of its own.
+        Where several that end in a branch lead to one place, PoCL 5.0 does not find where the part before it begins, and ends
+        the process (`createParallelRegionBefore`): they have an end of their own. So it is with two arms of one branch, and
+        with branches in the end of others.
         """
-        if len(arms) == 2 and all(map(self._forks, arms)):
-            begin, end = self._extent(arms[0])[0], self._ends(arms[0])
-            if self._is_block(arms[0]):
+        ended = [arm for arm in arms if self._forks(arm) and (self._by_turns or self._forks_within(arm))]
+        if len(arms) == 2 and all(map(self._forks, arms)) and arms[0] not in ended:
+            ended.append(arms[0])
+        for arm in ended:
+            begin, end = self._extent(arm)[0], self._ends(arm)
+            if self._is_block(arm):
                 self._begins_last(end - 1, self._work)
-            elif arms[0].kind not in _HEADS or _HEADS[arms[0].kind].match(self._bytes, begin):
+            elif arm.kind not in _HEADS or _HEADS[arm.kind].match(self._bytes, begin):
                 self._begin(begin, "{")
                 self._end(end, f"{self._work} }}")
         for arm in arms:
             self._statement(arm, context)
+
+    def _forks_within(self, node: Node) -> bool:
+        """Whether a statement ends in a branch that ends in one."""
+        node = _last(node)
+        if node.kind != kinds.IF:
+            return False
+        # Each `if` of a chain is in the `else` of another, which is no deeper.
+        arms = [arm for arm in node.kids[1:] if arm is node.kids[1] or arm.kind == kinds.BLOCK]
+        return any(_last(arm).kind in _HEADS for arm in arms)
 
     def _forks(self, node: Node) -> bool:
         """Whether a statement may end where several ways through it meet."""
@@ -546,7 +671,7 @@ class _Form(Lowering):
 
     def _loop(self, node: Node, begin: int, context: _Context) -> None:
         target, loop = self._target(node), self._parts(node)
-        inside = _Context((*context.targets, target), context.arms, context.apart, context.each)
+        inside = context.inside(target, each=context.each)
         if not target.holds:
             self._loop_apart(node, loop.body, begin, context, inside)
             return
@@ -559,30 +684,47 @@ class _Form(Lowering):
             return
         head, close, first, last = self._barrier, "", "", ""
         leaving = dict[int, str]()
-        may_hold = any(part is not None and self._holds(part) for part in (loop.condition, loop.step))
-        leaves = word in ("for", "while") and not may_hold and self._leaves(node, context)
-        if leaves:
+        left = self._left_by(node, loop, word, context)
+        if left == _LEFT:
             # With a second end of the loop, PoCL would copy all code after it.
             target.leaving = leaving
-            if not self._is_tested(loop.condition):
-                first = f"if ({_LEFT} != 0u) break; {self._barrier} "
+        if left and not (word in ("for", "while") and self._is_tested(loop.condition)):
+            first = f"if ({left} != 0u) break; {self._barrier} "
         if word == "for":
-            head, close, tested, last = self._for(loop, leaves=leaves)
+            head, close, tested, last = self._for(loop, left)
             first = tested or first
         elif word == "while" and self._is_tested(loop.condition):
-            first = self._test(loop.condition, leaves=leaves)
+            first = self._test(loop.condition, left)
             self._replace(self._extent(node)[0], self._extent(loop.body)[0], "for (;;) ")
-        elif word == "do" and loop.condition is not None and self._splits(loop.condition):
+        elif word == "do" and loop.condition is not None and (left or self._splits(loop.condition)):
             name = self._name("again")
             before, value = self._lowered(loop.condition)
             head, close = f"{{ bool {name}; {self._barrier}", " }"
             last = f"{before}{name} = {value}; {self._barrier} "
+            if left:
+                first = ""
+                last = f"{self._unless(left, before, name, value)} {self._barrier} "
             self._replace(*self._extent(loop.condition), name)
         target.meeting = _Meeting(self._name("turn"))
         self._begin(begin, head)
         after = self._end(self._ends(node), "")
         self._arm(loop.body, inside, leaving, first=first, target=target, last=last)
-        after.text = f" {self._apart_after}{self._leaving(leaving)}{close} "
+        arrives = self._arrives(target.begin, kinds.BREAK)
+        after.text = f" {self._apart_after}{arrives}{self._leaving(leaving)}{close} "
+
+    def _left_by(self, node: Node, loop: Loop, word: str, context: _Context) -> str:
+        """The variable that says whether the work-group leaves a loop at its head, "" of loops that it does not leave so."""
+        if context.by_flag:
+            is_once = node.kind == kinds.DO and self._tree.number(node.kids[-1]) == 0
+            return _GONE if not is_once and self._leaves(node, context) else ""
+        may_hold = any(part is not None and self._holds(part) for part in (loop.condition, loop.step))
+        return _LEFT if word in ("for", "while") and not may_hold and self._leaves(node, context) else ""
+
+    def _unless(self, left: str, before: str, name: str, value: str) -> str:
+        """Evaluate a condition for a variable, which is false where the work-group leaves."""
+        if not before:
+            return f"{name} = {left} == 0u && ({value});"
+        return f"{name} = false; {self._branch(f'{left} == 0u', [f'{before}{name} = {value}; '])}"
 
     def _parts(self, node: Node) -> Loop:
         loop = parts(self._tree, node)
@@ -597,15 +739,16 @@ class _Form(Lowering):
         """
         return condition is not None and not self._tree.number(condition)
 
-    def _test(self, condition: Node, *, leaves: bool = False) -> str:
-        if leaves:
+    def _test(self, condition: Node, left: str = "") -> str:
+        if left:
             name = self._name("goes_on")
-            value = f"{_LEFT} == 0u && ({self._source(*self._extent(condition))})"
-            return f"const bool {name} = {value}; {self._barrier} if (!{name}) break; {self._barrier} "
+            before, value = self._lowered(condition)
+            made = f"{'bool' if before else 'const bool'} {self._unless(left, before, name, value)}"
+            return f"{made} {self._barrier} if (!{name}) break; {self._barrier} "
         before, value = self._tested(condition, "goes_on")
         return f"{before}{self._barrier} if (!({value})) break; {self._barrier} "
 
-    def _for(self, loop: Loop, *, leaves: bool) -> tuple[str, str, str, str]:
+    def _for(self, loop: Loop, left: str) -> tuple[str, str, str, str]:
         """The text before a `for`, after it, and at the start and the end of its body."""
         initial, condition, step = loop.initial, loop.condition, loop.step
         head, close, first, last = self._barrier, "", "", ""
@@ -621,14 +764,16 @@ class _Form(Lowering):
             close = " }"
             self._replace(begin, end, ";" if initial.kind == kinds.DECLARATIONS else "")
         if self._is_tested(condition):
-            first = self._test(condition, leaves=leaves)
+            first = self._test(condition, left)
             self._replace(*self._extent(condition), "")
         if step is not None and self._holds(step):
             before, value = self._lowered(step)
             last = f"{before}{value}; {self._barrier} "
+            if left:
+                last = f"{self._branch(f'{left} == 0u', [f'{before}{value}; '])} {self._barrier} "
             self._replace(*self._extent(step), "")
-        elif step is not None and leaves:
-            last = f"if ({_LEFT} == 0u) {{ {self._source(*self._extent(step))}; }} {self._barrier} "
+        elif step is not None and left:
+            last = f"if ({left} == 0u) {{ {self._source(*self._extent(step))}; }} {self._barrier} "
             self._replace(*self._extent(step), "")
         return head, close, first, last
 
@@ -645,11 +790,15 @@ class _Form(Lowering):
         flag = f"portbar_left_{apart.number}"
         self._begin(begin, f"{{ uint {flag} = 0u;")
         self._turns_apart(node, body, begin, context, inside)
+        label = f"portbar_out_{apart.number}: " if apart.jumps else ""
+        if context.by_flag:
+            leaves = " ".join(f"if ({flag} == {number}u) {{ {jump} }}" for number, jump in enumerate(apart.jumps, 1))
+            after.text = f" {label}{self._work} {leaves} {self._work} }} "
+            return
         leaves = " ".join(
             f"if ({flag} == {number}u) {{ {self._apart_after} {jump} }} {self._barrier}"
             for number, jump in enumerate(apart.jumps, start=1)
         )
-        label = f"portbar_out_{apart.number}: " if apart.jumps else ""
         after.text = f" {label}{self._barrier} {leaves} {self._work} }} "
 
     def _turns_apart(self, node: Node, body: Node, begin: int, context: _Context, inside: _Context) -> None:
@@ -666,7 +815,8 @@ class _Form(Lowering):
             if value is not None:
                 lowered, made = self._lowered(value)
                 before = f"{lowered}{_RESULT} = {made}; "
-            text = self._end_of_function.goto(whole=whole)
+            if not (whole and context.by_flag):
+                text = self._end_of_function.goto(whole=whole)
         elif node.kind == kinds.GOTO and whole:
             self._label_of(node).meeting.text = f" {self._apart_after} "
         elif node.kind in (kinds.CONTINUE, kinds.BREAK):
@@ -674,9 +824,12 @@ class _Form(Lowering):
             if not chosen:
                 raise UnformedError("a jump out of nothing", self._line(begin))
             target = chosen[-1]
-            if target.meeting and (node.kind == kinds.CONTINUE or not target.is_loop):
+            is_jump = node.kind == kinds.CONTINUE or not target.is_loop
+            if target.meeting and is_jump and not (whole and context.by_flag):
                 text = target.meeting.goto(whole=whole)
-        if whole:
+        if whole and context.by_flag:
+            text = self._flag(node, context.targets)
+        elif whole:
             text = self._left_at_heads(node, context, text)
         if (
             whole
@@ -699,6 +852,8 @@ class _Form(Lowering):
                 arm.leaving[self._jumps_made] = onward
             leave = crossed[-1].meeting.goto(whole=False)
             self._replace(begin, end, f"{{ {before}{_LEFT} = {self._jumps_made}u; {leave} }}")
+        elif whole and context.by_flag:
+            self._replace(begin, end, f"{{ {before}{text} }}")
         elif whole:
             self._replace(begin, end, f"{{ {before}{self._apart_after} {text} }}")
         elif before or text != self._source(begin, end):
@@ -739,20 +894,15 @@ class _Form(Lowering):
     def _switch(self, node: Node, begin: int, context: _Context, *, is_whole: bool) -> None:
         block = node.kids[-1]
         if not is_whole:
-            targets = (*context.targets, self._target(node))
-            self._statement(block, _Context(targets, context.arms, context.apart, context.each))
+            self._statement(block, context.inside(self._target(node), each=context.each))
             self._cases_apart(block)
             return
         unreached, runs = self._runs(block)
         shares = self._shares(runs)
+        by_turns = self._by_turns and not shares and (context.by_flag or not self._leaves(node, context))
         before, value = self._lowered(node.kids[0])
         on, case = self._name("switch"), self._name("case")
-        default = next((number for number, run in enumerate(runs) if None in run.labels), len(runs))
-        chosen = f"uint {case} = {default}u;"
-        for number, run in enumerate(runs):
-            for label in run.labels:
-                if label is not None:
-                    chosen += f" {case} = {label.format(on=on)} ? {number}u : {case};"
+        chosen = self._chosen(runs, on, case)
         opening, closing = ("", "") if block.kind == kinds.BLOCK else ("{", "}")
         head = f"{{ {before}const __typeof__((0, {value})) {on} = {value}; {chosen} {self._barrier} {opening} "
         self._replace(begin, self._extent(block)[0], head)
@@ -765,11 +915,13 @@ class _Form(Lowering):
             parts = list(run.parts)
             stop = self._ends(parts[-1])
             falls = number + 1 < len(runs) and parts[-1].kind not in _JUMPS
-            has_fallen |= falls
+            has_fallen |= falls or by_turns
             if shares:
                 # Variables of cases that share them last until the end of all.
                 skip = self._name("skip")
                 enters, leaves = f"if ({case} != {number}u) goto {skip};", f"{'' if falls else f'goto {done};'} {skip}:"
+            elif by_turns:
+                enters, leaves = self._turn(f"{case} == {number}u")
             else:
                 opens = f"else {{ {self._barrier} {self._work} " if was_done else ""
                 enters, leaves = f"{opens}if ({case} == {number}u) {{", "}"
@@ -780,9 +932,10 @@ class _Form(Lowering):
                 last = parts.pop()
                 self._replace(self._extent(last)[0], self._ends(last), ";")
             arm = _Arm(run.begin, stop, target.meeting, leaving)
-            self._list(parts, _Context((*context.targets, target), (*context.arms, arm), context.apart))
-            fall = f"{case} = {number + 1}u; " if falls else ""
-            ends = f"{fall}{target.meeting.text(self._barrier, self._work)} {self._work} {leaves}"
+            self._list(parts, context.inside(target, arm=arm))
+            fall = self._fall(case, number + 1, context) if falls else ""
+            arrives = self._arrives(target.begin, kinds.BREAK)
+            ends = f"{fall}{target.meeting.text(self._barrier, self._work)}{arrives} {self._work} {leaves}"
             # Cases that none falls into are a chain: PoCL copies the code after it once per case, not for each set of them.
             # After a case that falls it ends the process, since the number of the case is not of one value there.
             joins = ""
@@ -794,6 +947,24 @@ class _Form(Lowering):
             was_done = not has_fallen
         ending = f"{done}: " if shares and runs else ""
         after.text = f" {closing} {ending}{self._apart_after}{self._leaving(leaving)} }} "
+
+    @staticmethod
+    def _chosen(runs: Sequence[_Run], on: str, case: str) -> str:
+        """The declaration of the number of the case that is taken first, that of all of them where none is."""
+        default = next((number for number, run in enumerate(runs) if None in run.labels), len(runs))
+        chosen = f"uint {case} = {default}u;"
+        for number, run in enumerate(runs):
+            for label in run.labels:
+                if label is not None:
+                    chosen += f" {case} = {label.format(on=on)} ? {number}u : {case};"
+        return chosen
+
+    def _fall(self, case: str, number: int, context: _Context) -> str:
+        """Fall into a case, unless the work-group jumps elsewhere."""
+        if not context.by_flag:
+            return f"{case} = {number}u; "
+        self._flagged.setdefault((-1, kinds.RETURN), len(self._flagged) + 1)
+        return f"{case} = {_GONE} == 0u ? {number}u : {case}; "
 
     def _cases_apart(self, block: Node) -> None:
         """Cases that each work-item takes on its own: as two branches that both end in one."""

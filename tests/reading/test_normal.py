@@ -252,12 +252,78 @@ def test_branches_of_helper_functions_count_at_each_call() -> None:
     assert "portbar_turn_" in formed(HEAD + function + kernel % "g(&grid, n); g(&grid, n); g(&grid, n);")
 
 
-def test_a_branch_that_all_leave_by_a_jump_stays() -> None:
-    found = body(
-        f"for (uint k = 0u; k < n; ++k) {{ if (n) {{ {MEET} if (k) break; f(); }} }} if (n) {MEET} if (n) {MEET}"
-    )
-    assert "if (n) { B; portbar_device_barrier(&grid);" in found
-    assert found.count("++portbar_turn_") == 2
+_MANY = f"if (n) {MEET} if (n) {MEET} if (n) {MEET}"
+
+
+def test_among_many_branches_all_leave_a_loop_by_a_flag() -> None:
+    found = body(f"for (uint k = 0u; k < n; ++k) {{ if (k == 3u) continue; f(); {MEET} if (k) break; f(); }} {_MANY}")
+    assert "goto" not in found
+    assert "goes_on_1 = portbar_gone == 0u && (k < n); B; if (!portbar_goes_on_1) break;" in found
+    assert "if (k == 3u) { portbar_gone = 1u; } { volatile uint" in found
+    assert "if (k) { portbar_gone = 2u; } if (portbar_gone == 0u) { f(); } W;" in found
+    assert "portbar_gone = portbar_gone == 1u ? 0u : portbar_gone; if (portbar_gone == 0u) { ++k; } B; }" in found
+    assert "} B; W; portbar_gone = portbar_gone == 2u ? 0u : portbar_gone;" in found
+
+
+def test_a_jump_of_some_leaves_what_others_reach_by_a_flag() -> None:
+    found = body(f"for (;;) {{ if (n) continue; {MEET} if (a[0]) continue; f(); }} {_MANY}")
+    assert "portbar_left = 1u; goto portbar_meet_" in found
+    assert "W; } B; W; if (portbar_left == 1u) { portbar_left = 0u; goto portbar_turn_" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "has_end"),
+    [
+        ("if (n) { if (a[0]) { if (a[1]) f(); } }", True),
+        ("if (n) { if (a[0]) a[1] = 1u; }", False),
+        ("if (n) a[0] = 1u; else if (a[0]) a[1] = 1u; else if (a[1]) a[2] = 1u; else a[3] = 1u;", False),
+        (f"if (n) {{ if (a[0]) a[1] = 1u; }} {_MANY}", True),
+    ],
+)
+def test_branches_in_the_end_of_others_have_ends_of_their_own(text: str, *, has_end: bool) -> None:
+    assert ("W; }" in body(text).split("{ volatile")[0]) is has_end
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # Nothing that PoCL could copy is after the end of a kernel.
+        (f"if (n) return; {_MANY}", "B; if (n) { B; W; goto portbar_end_all; } B; W; {"),
+        (
+            f"{{ for (;;) {{ if (n) return; {MEET} }} }} {_MANY}",
+            "if (portbar_gone != 0u) { B; W; goto portbar_end_all; }",
+        ),
+        (f"do {{ if (n) break; {MEET} }} while (a[0]); {_MANY}", "again_1 = portbar_gone == 0u && (a[0]); B; }"),
+        (
+            f"do {{ if (n) continue; {MEET} }} while (a[0]); {_MANY}",
+            "portbar_gone == 1u ? 0u : portbar_gone; } while (a[0]);",
+        ),
+        (f"do {{ if (n) break; {MEET} }} while (0); {_MANY}", "} while (0); B; W; portbar_gone = portbar_gone == 1u"),
+        (f"for (;;) {{ if (n) break; {MEET} }} {_MANY}", "for (;;) { B; if (portbar_gone != 0u) break; B; W; if (n)"),
+        (
+            f"for (;;) {{ while (a[0]) {{ if (n) return; f(); }} {MEET} }} {_MANY}",
+            "goto portbar_out_2; } f(); } } portbar_out_2: W; if (portbar_left_2 == 1u) { portbar_gone = 1u; } W; } {",
+        ),
+        (
+            f"for (;;) {{ if (n) {{ {MEET} if (a[0]) return; {MEET} }} f(); }} {_MANY}",
+            "if (a[0]) { portbar_gone = 1u; } { volatile uint",
+        ),
+        (f"while ({SUM} == n) {{ if (n) break; f(); }} {_MANY}", "= false; volatile uint"),
+    ],
+)
+def test_each_way_to_leave_has_its_flag(text: str, expected: str) -> None:
+    assert expected in body(text)
+
+
+def test_a_case_that_all_leave_falls_into_none() -> None:
+    found = body(f"switch (n) {{ case 1u: if (a[0]) break; {MEET} case 2u: {MEET} break; default: f(); }} {_MANY}")
+    assert found.count("++portbar_turn_") == 7
+    assert "= portbar_gone == 0u ? 1u : portbar_case_" in found
+
+
+def test_with_labels_all_leave_by_jumps() -> None:
+    found = body(f"for (;;) {{ if (n) {{ {MEET} if (n) break; }} if (a[0]) goto out; {MEET} }} out: f(); {_MANY}")
+    assert "portbar_gone" not in found
 
 
 @pytest.mark.parametrize("kind", ["break;", "return;"])
