@@ -353,7 +353,7 @@ class _Form(Lowering):
         closing.text = f" {arm.meeting.text(self._barrier, self._work)} {self._work} {closes} "
 
     def _turn(self, condition: str, after: str = "") -> tuple[str, str]:
-        """What begins and what ends a loop of one turn or none, and other text after it."""
+        """The beginning and the end of a loop of one turn or none, and other text after it."""
         declared, (head,), (first,) = self._turns(condition, 1)
         opens = f"{{ {declared} {self._barrier} {head} {{ {self._barrier} {first}"
         return opens, f"}} {self._apart_after}{after} }}"
@@ -649,7 +649,7 @@ class _Form(Lowering):
         node = _last(node)
         if node.kind != kinds.IF:
             return False
-        # Each `if` of a chain is in the `else` of another, which is no deeper.
+        # Each `if` of a chain is in the `else` of another, and not deeper.
         arms = [arm for arm in node.kids[1:] if arm is node.kids[1] or arm.kind == kinds.BLOCK]
         return any(_last(arm).kind in _HEADS for arm in arms)
 
