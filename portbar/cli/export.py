@@ -27,7 +27,7 @@ def _overrides(_ctx: click.Context, _param: click.Parameter, value: str) -> dict
         "portbar export --device 0:0 -o include",
         "portbar export --device 'pocl 3.1' --strategy device_barrier=flag -o include",
         "portbar export --device 0:0 --source ring.cl -o include",
-        "portbar export --device 0:0 --source kernels.cl --source driver.cl --fused solver.cl -o out",
+        "portbar export -d 0:0 --source a.cl --source b.cl --fused all.cl -o out",
     ),
 )
 @device_option

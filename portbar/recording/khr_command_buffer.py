@@ -40,7 +40,7 @@ _FLAGS: Final = 0x1293
 _MANY_AT_ONCE: Final = 1 << 0
 
 
-class _Functions:
+class _Extension:
     """The extension's functions of one platform, and what its device allows."""
 
     def __init__(self, device: cl.Device) -> None:
@@ -103,8 +103,8 @@ def _one(pointer: int) -> Any:
 
 
 @cache
-def _functions(device: cl.Device) -> _Functions:
-    return _Functions(device)
+def _functions(device: cl.Device) -> _Extension:
+    return _Extension(device)
 
 
 def lack_of(queue: cl.CommandQueue, *, prints: bool) -> str:
@@ -183,5 +183,5 @@ class CommandBuffer:
         return event
 
 
-def _release(functions: _Functions, pointer: int) -> None:
+def _release(functions: _Extension, pointer: int) -> None:
     functions.call("clReleaseCommandBufferKHR", pointer)

@@ -455,7 +455,8 @@ def test_a_documented_export_means_one_device_where_two_pocls_are_installed(
     monkeypatch.setattr("portbar.cli.export.chosen", select_devices)
     monkeypatch.setattr("portbar.cli.export.export", lambda device, *_, **__: exported.append(device) or [])
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "ring.cl").write_text("", encoding="utf-8")
+    for name in [*re.findall(r"--source (\S+)", shown), "ring.cl"]:
+        (tmp_path / name).write_text("", encoding="utf-8")
     code, _, err = portbar_command(*shlex.split(shown))
     assert (code, exported) == (0, ["first"]), err
 

@@ -130,7 +130,7 @@ def test_two_devices_of_one_name_do_not_overwrite_each_other(tmp_path: Path, mat
 
 def test_a_survey_files_the_first_of_two_devices_of_one_name_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     whole = record(device(seconds=1.0), device(seconds=2.0))
-    run: Any = SimpleNamespace(job=SimpleNamespace(devices=()), survey=lambda _: whole, is_lost=False)
+    run: Any = SimpleNamespace(job=SimpleNamespace(devices=(), share=False), survey=lambda _: whole, is_lost=False)
     monkeypatch.setattr(survey, "chosen", lambda _: [])
     survey._measured(run, tmp_path, as_json=True, full=False)
     assert records.load(tmp_path / f"{SLUG}.json")["devices"][0]["seconds"] == 1.0
