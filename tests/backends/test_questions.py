@@ -18,8 +18,12 @@ TEMPLATES: Final = ROOT / "cl_templates"
 #: Those who may ask, and the facts, which report what a driver says.
 MAY_ASK: Final = ("backends/", "device/quirks/", "device/facts.py")
 #: Findings of one device are lent to another, and one device is recommended in place of another, by what the devices are:
-#: that is below the backends.
-OF_DEVICES: Final = {"device/matrix.py": {"is_host", "compute_capability"}, "device/usable.py": {"is_host", "GPU"}}
+#: that is below the backends. Surveys to be sent in begin with the devices that are wanted most.
+OF_DEVICES: Final = {
+    "device/matrix.py": {"is_host", "compute_capability"},
+    "device/usable.py": {"is_host", "GPU"},
+    "cli/survey_share.py": {"GPU"},
+}
 
 QUESTIONS: Final = {"is_cpu", "is_gpu", "is_nvidia", "is_amd", "is_intel", "by_ptx", "nvidia", "platform_vendor"}
 TYPES: Final = {"CPU", "GPU", "ACCELERATOR"}

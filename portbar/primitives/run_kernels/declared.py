@@ -15,8 +15,8 @@ portbar_range portbar_run_local_size(portbar_range given, portbar_range otherwis
 portbar_range portbar_run_size(
     portbar_grid *grid, uint line, portbar_range size, portbar_range local_size, bool fits);
 #define PORTBAR_RUN_MEMORY(grid) ((grid)->run_memory)
-#define PORTBAR_RUN(grid, kernel, size, local_size, ...) \\
-    portbar_run_##kernel(grid, __LINE__, portbar_range_of size, portbar_range_of local_size, __VA_ARGS__)
-#define PORTBAR_RUN_NOWAIT(grid, kernel, size, local_size, ...) \\
-    portbar_run_nowait_##kernel(grid, __LINE__, portbar_range_of size, portbar_range_of local_size, __VA_ARGS__)
+#define PORTBAR_RUN(grid, name, size, local_size, ...) \\
+    portbar_run_##name(grid, __LINE__, portbar_range_of size, portbar_range_of local_size, __VA_ARGS__)
+#define PORTBAR_RUN_NOWAIT(grid, name, size, local_size, ...) \\
+    portbar_run_nowait_##name(grid, __LINE__, portbar_range_of size, portbar_range_of local_size, __VA_ARGS__)
 """
