@@ -231,7 +231,7 @@ class Backend(Variant):
     def reads(self, clock: Clock) -> Piece:
         """The def that reads a clock."""
         template, name = clock.read
-        return (self.units.template if clock.instruction in self.units.instructions else template), name
+        return (clock.apart if clock.apart and clock.apart == self.units.template else template), name
 
     @property
     def pauses_anywhere(self) -> bool:

@@ -35,7 +35,7 @@ class Processor:
 
 
 def _processor(template: str, pause_probe: str, clock: str, machines: tuple[str, ...], apart: str = "") -> Processor:
-    read = Clock(clock, "ticks", (template, "trace_clock"))
+    read = Clock(clock, "ticks", (template, "trace_clock"), apart)
     return Processor(frozenset(machines), template, pause_probe, read, apart)
 
 

@@ -23,6 +23,8 @@ class Clock:
     unit: str
     #: The def that reads it.
     read: Piece
+    #: The template that reads it where no assembly may be in a kernel, if there is one.
+    apart: str = ""
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ BROKEN = {
     "task queue": (tasks, "WALK", "values[child] += values[vertex]", "values[child] = values[vertex]"),
     "task graph": (tasks, "SWEEP", "y > 0u", "y > 1u"),
     "recorded launches": (arrays, "SMOOTH", "factor * from", "2u * from"),
+    "kernels run by a kernel": (arrays, "DRIVER", "b, a, 5u", "b, a, 6u"),
 }
 
 

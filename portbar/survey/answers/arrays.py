@@ -27,6 +27,20 @@ kernel void smooth(global const uint *from, global uint *to, uint factor)
 }
 """
 
+DRIVER: Final = """
+#include "portbar/run_kernels.h"
+kernel void driver(PORTBAR_GRID_PARAM, global uint *a, global uint *b, uint side, uint turns)
+{
+    PORTBAR_ENTER(grid);
+    for (uint turn = 0; turn < turns; ++turn) {
+        if (!PORTBAR_RUN(&grid, smooth, (side, side), (), a, b, 3u))
+            return;
+        if (!PORTBAR_RUN(&grid, smooth, (side, side), (), b, a, 5u))
+            return;
+    }
+}
+"""
+
 
 def reduced(desk: Desk) -> Results:
     """Sums, extremes and where they are, of a whole array and of its rows."""
@@ -80,7 +94,20 @@ def recorded(desk: Desk) -> Results:
     launch = steps.launch(fused=True)
     launch.wait()
     desk.groups = launch.num_groups
+    yield Compared("the square after all turns", a.get(), _smoothed(numbers))
+
+
+def driven(desk: Desk) -> Results:
+    """The same kernel, run by another one."""
+    numbers, a = desk.drawn((SIDE, SIDE))
+    b = desk.given(np.zeros_like(numbers))
+    driver = desk.kernel(SMOOTH + DRIVER, "driver")
+    desk.launch(driver, a.data, b.data, np.uint32(SIDE), np.uint32(TURNS))
+    yield Compared("the square after all turns", a.get(), _smoothed(numbers))
+
+
+def _smoothed(numbers: np.ndarray) -> np.ndarray:
     for _ in range(TURNS):
         for factor in (3, 5):
             numbers = np.uint32(factor) * numbers + np.roll(numbers, -1, axis=0)
-    yield Compared("the square after all turns", a.get(), numbers)
+    return numbers

@@ -31,4 +31,5 @@ ANSWERS: Final = {
     "task queue": Answer("worklist", tasks.walked),
     "task graph": Answer("task graph", tasks.swept),
     "recorded launches": Answer("recording", arrays.recorded),
+    "kernels run by a kernel": Answer("recording", arrays.driven),
 }
