@@ -23,7 +23,7 @@ class Clock:
     unit: str
     #: The def that reads it.
     read: Piece
-    #: The template that reads it where no assembly may be in a kernel, if there is one.
+    #: The template that reads it where no assembly may be in a kernel, if any.
     apart: str = ""
 
 
