@@ -5,8 +5,10 @@ Drivers' messages and tracebacks quote them, so whole JSON values are cleaned ra
 
 from __future__ import annotations
 
+import getpass
 import re
 import socket
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import Any, Final
 
@@ -63,31 +65,45 @@ _WORDS: Final = {
     *("schema", "space", "status", "strategy", "type", "unit"),
 }
 
+#: Names of users that many systems have, and that texts hold as words.
+_NO_NAMES: Final = frozenset({"admin", "administrator", "nobody", "root", "runner", "test", "user"})
+
 _POSIX_FILE: Final = re.compile(r"(?<![\w./])(?:~|\.{1,2})?(?:/[^\s/:;,'\"`()<>]+)+/([^\s/:;,'\"`()<>]*)")
 _WINDOWS_FILE: Final = re.compile(r"(?<!\w)(?:[A-Za-z]:|\\)(?:[\\/][^\s\\/:;,'\"`()<>]+)*[\\/]([^\s\\/:;,'\"`()<>]*)")
 
 
-def anonymous(value: Any, host: str | None = None) -> Any:
-    """Return a copy of a JSON value in which each path is cut to its last part, and the name of this host is `host`.
+def anonymous(value: Any, host: str | None = None, user: str | None = None) -> Any:
+    """Return a copy of a JSON value in which each path is cut to its last part, and names of this host and user are words.
 
-    `host` is another name to remove.
+    `host` and `user` are other names to remove.
     """
-    name = socket.gethostname() if host is None else host
-    pattern = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE) if name else None
-    return _scrubbed(value, pattern)
+    names = {"host": socket.gethostname() if host is None else host, "user": _user() if user is None else user}
+    patterns = {by: re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE) for by, name in names.items() if name}
+    return _scrubbed(value, patterns)
 
 
-def _scrubbed(value: Any, host: re.Pattern[str] | None) -> Any:
+def _user() -> str:
+    """The user's name; empty where the system has none, or one that many have."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return ""
+    return "" if name.lower() in _NO_NAMES else name
+
+
+def _scrubbed(value: Any, names: Mapping[str, re.Pattern[str]]) -> Any:
     if isinstance(value, dict):
         return {
-            key: _scrubbed(item, None if key in _NAMES or (key in _WORDS and isinstance(item, str)) else host)
+            key: _scrubbed(item, {} if key in _NAMES or (key in _WORDS and isinstance(item, str)) else names)
             for key, item in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [_scrubbed(item, host) for item in value]
+        return [_scrubbed(item, names) for item in value]
     if isinstance(value, str):
         text = _WINDOWS_FILE.sub(_last_part, _POSIX_FILE.sub(_last_part, value))
-        return host.sub("host", text) if host is not None else text
+        for by, name in names.items():
+            text = name.sub(by, text)
+        return text
     return value
 
 

@@ -59,6 +59,23 @@ def test_a_drivers_words_are_kept_as_far_as_a_record_may_hold_them(text: str) ->
         assert (word in text) == (word in made["devices"][0]["reason"])
 
 
+def test_the_names_of_a_host_and_of_a_user_become_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = {"reason": "Ada at engine: no cache", "name": "ada", "log": ["adage", "(ada)"]}
+    assert anonymous(value, "engine", "ada") == {
+        "reason": "user at host: no cache",
+        "name": "ada",
+        "log": ["adage", "(user)"],
+    }
+    monkeypatch.setattr("getpass.getuser", lambda: "root")
+    assert anonymous({"reason": "the root of a tree"}, "engine") == {"reason": "the root of a tree"}
+
+    def unknown() -> str:
+        raise OSError("no user")
+
+    monkeypatch.setattr("getpass.getuser", unknown)
+    assert anonymous({"reason": "ada"}, "engine") == {"reason": "ada"}
+
+
 def test_valid_records_stay_unchanged() -> None:
     assert mended(record()) == record()
 
