@@ -22,7 +22,7 @@ import json, os, time
 from portbar.cli import survey
 
 class Survey:
-    def __init__(self, job, on_step):
+    def __init__(self, job, on_step, **_):
         self.record = json.loads(open(os.environ["FAKE_RECORD"]).read())
         self.record["invocation"] |= job.invocation
         self.on_step = on_step
