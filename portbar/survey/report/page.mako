@@ -37,7 +37,7 @@ thead th { position: sticky; top: 0; background: var(--stripe); vertical-align: 
 tbody th { position: sticky; left: 0; background: var(--page); font-weight: 500; min-width: 15rem; max-width: 22rem; z-index: 1; overflow-wrap: anywhere; }
 thead th:first-child { left: 0; z-index: 3; }
 td { min-width: 3.5rem; max-width: 22rem; }
-td:nth-child(2):not(.num) { min-width: 9rem; }
+td:nth-child(2):not(.num) { min-width: 9rem; overflow-wrap: anywhere; }
 td:last-child { white-space: nowrap; }
 .num { text-align: right; white-space: nowrap; }
 thead .num { white-space: normal; }
