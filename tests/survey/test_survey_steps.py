@@ -348,7 +348,9 @@ def test_the_environment_has_versions_and_no_names(device, monkeypatch):
     monkeypatch.setenv("POCL_AFFINITY", "1")
     monkeypatch.setenv("HOME", "/home/somebody")
     found = environment()
-    assert set(found) == {"system", "release", "machine", "python", "pyopencl", "numpy", "loader", "variables"}
+    assert set(found) == {
+        *("system", "release", "machine", "python", "pyopencl", "numpy", "loader", "packages", "variables")
+    }
     assert found["variables"]["POCL_AFFINITY"] == "1"
     assert "somebody" not in str(found)
     assert found["pyopencl"]
