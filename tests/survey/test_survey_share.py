@@ -328,6 +328,7 @@ def test_ctrl_c_keeps_the_answers_so_far(
 @pytest.mark.few
 @pytest.mark.device
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_device_makes_a_file_that_can_be_sent_in_and_filed(selector: str, tmp_path: Path) -> None:
     file, matrix = tmp_path / "record.json", tmp_path / "matrix"
     matrix.mkdir()
