@@ -32,14 +32,20 @@ def loader() -> Any:
     return library
 
 
-@cache
-def _query(platform: int) -> Callable[..., int] | None:
+def address_of(platform: int, function: bytes) -> int | None:
+    """The address of an extension's function of a platform, which is a handle; None where there is none."""
     library = loader()
     if library is None:
         return None
     lookup = library.clGetExtensionFunctionAddressForPlatform
     lookup.restype, lookup.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p]
-    address = lookup(platform, _QUERY)
+    address: int | None = lookup(platform, function)
+    return address
+
+
+@cache
+def _query(platform: int) -> Callable[..., int] | None:
+    address = address_of(platform, _QUERY)
     if not address:
         return None
     size_p = ctypes.POINTER(ctypes.c_size_t)

@@ -6,16 +6,14 @@ Of the extension's commands it has launches alone, whose function is the same in
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
-import sys
 import weakref
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 import pyopencl as cl
 
+from portbar.device import vendor
 from portbar.errors import Error, UnsupportedFeatureError
 
 EXTENSION: Final = "cl_khr_command_buffer"
@@ -44,14 +42,12 @@ class _Extension:
     """The extension's functions of one platform, and what its device allows."""
 
     def __init__(self, device: cl.Device) -> None:
-        loader = _loader()
+        loader = vendor.loader()
         if loader is None:
             raise UnsupportedFeatureError("OpenCL's loader was not found")
-        find = loader.clGetExtensionFunctionAddressForPlatform
-        find.restype, find.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p]
         made: dict[str, Callable[..., Any]] = {}
         for name, (result, arguments) in _FUNCTIONS.items():
-            address = find(device.platform.int_ptr, name.encode())
+            address = vendor.address_of(device.platform.int_ptr, name.encode())
             if not address:
                 raise UnsupportedFeatureError(f"{device.name.strip()} lists {EXTENSION}, but has no {name}")
             made[name] = ctypes.CFUNCTYPE(result, *arguments)(address)
@@ -75,22 +71,7 @@ class _Extension:
         return int(made), can_repeat
 
 
-def _loader() -> ctypes.CDLL | None:
-    """OpenCL's loader: the one that PyOpenCL has loaded, if the system says which."""
-    maps = Path("/proc/self/maps")
-    if maps.exists():
-        for line in maps.read_text(encoding="utf-8", errors="replace").splitlines():
-            path = line.split(maxsplit=5)[-1]
-            if "libOpenCL" in path.rpartition("/")[2]:
-                return ctypes.CDLL(path)
-    name = "OpenCL" if sys.platform == "win32" else ctypes.util.find_library("OpenCL")
-    try:
-        return None if name is None else ctypes.CDLL(name)
-    except OSError:
-        return None
-
-
-def _info(loader: ctypes.CDLL, device: cl.Device, key: int) -> int:
+def _info(loader: Any, device: cl.Device, key: int) -> int:
     """A word of clGetDeviceInfo; 0 if the driver does not know the question."""
     ask = loader.clGetDeviceInfo
     ask.restype, ask.argtypes = ctypes.c_int, [_POINTER, _UINT, ctypes.c_size_t, _POINTER, _POINTER]
