@@ -134,6 +134,7 @@ class Player:
         self._waits = Waits(steps)
         self._relauncher = Relauncher(queue, steps)
         self._problem = self._find_problem()
+        self._chosen: str | None = None
         limit = describe(queue.device).loop_limit
         #: Why one kernel is not what this device should run.
         self._doubt = "" if limit is None else f"the device ends loops silently after {limit} iterations"
@@ -199,9 +200,10 @@ class Player:
             return self._in_one()
         if self._doubt:
             return self._launched(self._relauncher)
-        way = self._choice
-        if way is not None:
-            return self._by(way)
+        # Each launch comes here, and a choice stays.
+        self._chosen = self._chosen or self._choice
+        if self._chosen is not None:
+            return self._by(self._chosen)
         way = min(self._open_ways(), key=lambda one: len(self._times[one]))
         self.queue.finish()
         begin = time.perf_counter()
