@@ -501,6 +501,27 @@ def test_groups_that_shake_hands_were_in_flight_together(found, probes):
     assert found.polls_per_second > 1e4
 
 
+@pytest.mark.parametrize("quiet", [0, 3, 5, 20])
+def test_a_rate_is_found_on_a_machine_that_gets_busy_while_it_is_measured(quiet):
+    """The launches after the first ones start late, by more than a short loop takes."""
+    calls = 0
+
+    def seconds(rounds):
+        nonlocal calls
+        calls += 1
+        return rounds / 600_000 + (0.0001 if calls <= quiet else 0.03)
+
+    assert 300_000 < probe_behaviour._fastest(seconds, 1 << 20) <= 600_000
+
+
+@pytest.mark.device
+def test_messages_are_waited_for_where_the_rate_of_polls_came_out_too_low(probes, found):
+    needs_two_groups(found)
+    atomics = best_of(probes)
+    probes._spin_rates[atomics] = 1.0
+    assert probes.ordering(atomics) == "pass"
+
+
 def hasty_load(load):
     """Mistake the previous round for the awaited one: the worst effect of a missing acquire."""
     return re.sub(r"return (.*);", r"return \1 + 1u;", load, flags=re.DOTALL)
