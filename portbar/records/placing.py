@@ -76,7 +76,9 @@ def _unfit(record: Mapping[str, Any]) -> str:
     """Return why a record says too little about its device for others; empty if it does not."""
     if (record.get("invocation") or {}).get("quick"):
         return "this is of a quick survey; run `portbar survey` without --quick"
-    if any((device.get("barrier") or {}).get("unsteady") for device in record["devices"]):
+    # An emulator's times are its own, and lent to no processor.
+    real = [device for device in record["devices"] if not device["facts"].get("emulator")]
+    if any((device.get("barrier") or {}).get("unsteady") for device in real):
         return "its barrier times vary, as on a busy machine; survey the device again on an idle one"
     return ""
 

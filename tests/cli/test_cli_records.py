@@ -112,6 +112,14 @@ def test_records_that_say_too_little_are_filed_with_force_only(tmp_path: Path, m
     assert len([*matrix.glob("*.json")]) == 2
 
 
+def test_times_of_an_emulated_processor_may_vary(tmp_path: Path, matrix: Path):
+    one = device(facts=FACTS | {"emulator": "qemu-aarch64-static"})
+    one["barrier"]["unsteady"] = True
+    result = run("submit", written(tmp_path / "r.json", record(one)), "--matrix", matrix)
+    assert result.exit_code == 0, result.output
+    assert [path.name for path in matrix.glob("*.json")] == [f"{SLUG}--emulated.json"]
+
+
 def test_an_older_record_is_replaced_and_the_same_one_left_alone(tmp_path: Path, matrix: Path):
     first = written(tmp_path / "a.json", record())
     second = written(tmp_path / "b.json", record(created="2026-11-21T11:00:00Z"))
