@@ -61,7 +61,7 @@ class Device:
     def label(self) -> str:
         """Its name beside others: its own, and the difference between its drivers."""
         known = ", ".join(filter(None, (self.facts.get("platform_name"), self.facts.get("driver_version"))))
-        where = known or self.facts.get("vendor")
+        where = ", ".join(filter(None, (known or self.facts.get("vendor"), self._emulated)))
         return shorten(f"{self.name} ({where})" if where else self.name, 100, placeholder=" ...")
 
     @property
@@ -74,8 +74,12 @@ class Device:
     def title(self) -> str:
         """Its number, name and platform, without the build options that some platforms list."""
         platform = self.facts.get("platform_name") or self.facts.get("vendor")
-        where = ", ".join(filter(None, (platform, (self.version or "").partition(",")[0])))
+        where = ", ".join(filter(None, (platform, (self.version or "").partition(",")[0], self._emulated)))
         return f"{self.number} {self.name}".strip() + (f" ({where})" if where else "")
+
+    @property
+    def _emulated(self) -> str:
+        return "emulated" if self.facts.get("emulator") else ""
 
     @property
     def number(self) -> str:

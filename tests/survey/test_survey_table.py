@@ -10,6 +10,7 @@ import pytest
 from portbar import records
 from portbar.device.findings import Findings
 from portbar.records.reading import measured, missing
+from portbar.survey.device import Device
 from portbar.survey.summary import Line, summary, usual_grid
 from portbar.survey.views import MOST_LINES, OneScreen, SummaryView, record_view
 from tests.checkout import ROOT
@@ -163,6 +164,14 @@ def test_the_summary_of_three_devices_fits_one_screen(one: dict[str, Any]):
     if one is WORST:
         labels = [line.split()[0] for line in text[: 1 + MOST_LINES] if line.startswith("  ") and line[2] != " "]
         assert labels == ["Verdict", "Barrier", "Problem", "Remedy", "Faults"]
+
+
+def test_an_emulated_processor_is_called_so_where_devices_are_listed():
+    facts = {"name": "cpu--cortex-a72", "platform_name": "PoCL", "driver_version": "6.0", "emulator": "qemu-aarch64"}
+    device = Device({"status": "complete", "facts": facts})
+    assert device.label == "cpu--cortex-a72 (PoCL, 6.0, emulated)"
+    assert device.title.endswith("(PoCL, emulated)")
+    assert "emulated" not in Device({"status": "complete", "facts": facts | {"emulator": ""}}).label
 
 
 def test_a_title_that_is_too_long_keeps_the_version_of_the_driver():
