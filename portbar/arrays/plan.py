@@ -75,7 +75,7 @@ class Programs:
 def _text_of(job: Source, strategy: Strategy) -> str:
     from portbar.primitives.headers import resolve_includes  # noqa: PLC0415 (a remembered text does without)
 
-    return resolve_includes(job.text(strategy), strategy, name=f"{job.kernel}.cl")
+    return resolve_includes(job.text(strategy), strategy, name=f"{job.kernel}.cl", is_own=True)
 
 
 @dataclass(frozen=True)

@@ -516,20 +516,22 @@ def resolve_includes(
     target: Target = _ANY_TARGET,
     as_it_is: bool = False,
     is_exported: bool = False,
+    is_own: bool = False,
 ) -> str:
     """`source` with every `#include "portbar/..."` replaced by what it uses of that header; `options` may use something, too.
 
     `#line` directives keep the author's line numbers, so that a driver's message about line 12 means the author's line 12.
     `RenderError` if an include names a header that does not exist; `UnwrittenError` if the device's compiler would take the
     program wrongly and portbar cannot write it otherwise, which is not tried where it is to stay `as_it_is`. Both messages
-    give the author's line. In an exported text, words of the state lie where `pruned_folder` has them.
+    give the author's line. In an exported text, words of the state lie where `pruned_folder` has them. In a text of portbar's
+    own, functions are inlined where they must be even if it includes no header.
     """
     if strategy.has(quirks.JOINS_LOST) and not as_it_is:
         source = _in_parts(source, strategy, name, use, options, scans, target)
     places = Places(source, name)
     names = defined_names(source, options) - _words_in(use) - _words_in(scans)
     found = known_includes(source, name)
-    begin, ending = _inlined(strategy) if found else ("", "")
+    begin, ending = _inlined(strategy) if found or is_own else ("", "")
     if _UNIFORM in words(source):
         begin = _UNIFORM_DEFINED + begin
     pieces = [(0, 0, begin)]

@@ -7,9 +7,11 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from portbar.arrays import plan
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.device import quirks
 from portbar.errors import RenderError
@@ -187,6 +189,14 @@ def test_nothing_is_compiled_apart_where_all_functions_must_be_inlined():
     shared = replace(PLAIN, workarounds=PLAIN.workarounds | {quirks.CALLS_SHARED}).with_units(once_apart=True)
     for name in header_names():
         assert "noinline" not in without_comments(render_header(name, shared)), name
+
+
+@pytest.mark.parametrize("needed", [False, True])
+def test_functions_of_operations_on_arrays_are_inlined_where_all_must_be(needed):
+    """Those of a scan include no header."""
+    job = SimpleNamespace(kernel="sums", text=lambda _: "static inline int twice(int a) { return 2 * a; }")
+    strategy = replace(PLAIN, workarounds=PLAIN.workarounds | ({quirks.CALLS_SHARED} if needed else set()))
+    assert ("always_inline" in plan._text_of(job, strategy)) is needed
 
 
 def test_every_c_function_has_a_comment_before_it():
