@@ -25,6 +25,25 @@ static inline void portbar_yield(uint round)
 }
 #endif
 </%def>
+<%def name="yielding_apart(about, system_call)">
+${defines("portbar_yield")}
+#ifndef PORTBAR_YIELD
+#define PORTBAR_YIELD
+/* sched_yield of ${about}. By its name the compiler takes it for its own function for printf, and inlines it into no kernel,
+   where assembly would abort it. */
+static __attribute__((noinline)) void __pocl_print_portbar_yield(void)
+{
+    __asm__ volatile(${system_call} ::: "memory");
+}
+
+${yield_comment()}\
+static inline void portbar_yield(uint round)
+{
+    if (${yield_condition()})
+        __pocl_print_portbar_yield();
+}
+#endif
+</%def>
 <%def name="yield_processor()">
 ${yielding("x86-64 Linux, past the red zone", capture(system_call))}\
 </%def>

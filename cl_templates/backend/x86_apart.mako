@@ -13,23 +13,7 @@ static inline uint portbar_relax(uint missing)
 }
 </%def>
 <%def name="yield_processor()">
-${defines("portbar_yield")}
-#ifndef PORTBAR_YIELD
-#define PORTBAR_YIELD
-/* sched_yield of x86-64 Linux, past the red zone. By its name the compiler takes it for its own function for printf, and
-   inlines it into no kernel, where assembly would abort it. */
-static __attribute__((noinline)) void __pocl_print_portbar_yield(void)
-{
-    __asm__ volatile(${capture(host.system_call)} ::: "memory");
-}
-
-${host.yield_comment()}\
-static inline void portbar_yield(uint round)
-{
-    if (${host.yield_condition()})
-        __pocl_print_portbar_yield();
-}
-#endif
+${host.yielding_apart("x86-64 Linux, past the red zone", capture(host.system_call))}\
 </%def>
 <%def name="lost_race()">
 ${defines("portbar_lost_race")}

@@ -43,7 +43,13 @@ PROCESSORS: Final = (
     _processor(
         "backend/host_threads.mako", "x86_pause", "cycle_counter", ("x86_64", "AMD64"), apart="backend/x86_apart.mako"
     ),
-    _processor("backend/aarch64.mako", "arm_pause", "virtual_counter", ("aarch64", "arm64", "ARM64")),
+    _processor(
+        "backend/aarch64.mako",
+        "arm_pause",
+        "virtual_counter",
+        ("aarch64", "arm64", "ARM64"),
+        apart="backend/aarch64_apart.mako",
+    ),
 )
 
 #: The compile probes of the other instructions, each written in the assembly of the machine that it ran on.

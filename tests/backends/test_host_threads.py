@@ -72,17 +72,27 @@ def test_only_compilers_that_take_no_assembly_in_kernels_get_another_text(monkey
         facts = replace(CPU, platform_version=version)
         assert units_of(facts, Findings(builds={"x86_pause": True, **ALL})).template == template
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert units_of(replace(CPU, platform_version="OpenCL 3.0 PoCL 5.0")).template == "backend/aarch64.mako"
+    for version, template in (("5.0", "backend/aarch64_apart.mako"), ("7.1", "backend/aarch64.mako")):
+        assert units_of(replace(CPU, platform_version=f"OpenCL 3.0 PoCL {version}")).template == template
 
 
-def test_such_compilers_get_assembly_in_a_function_that_stays_apart():
-    texts = {name: render_def("backend/x86_apart.mako", name, {}) for name in NAMES}
-    assert [name for name, text in texts.items() if "__asm__" in text] == ["yield_processor"]
-    before, called, after = texts["yield_processor"].partition("__pocl_print_portbar_yield(void)")
-    assert called
-    assert "noinline" in before
-    assert "__asm__" in after.partition("}")[0]
-    assert "__asm__" not in after.partition("}")[2]
+@pytest.mark.parametrize(
+    ("template", "apart"),
+    [
+        ("backend/x86_apart.mako", {"yield_processor": "yield"}),
+        ("backend/aarch64_apart.mako", {"yield_processor": "yield", "trace_clock": "clock"}),
+    ],
+)
+def test_such_compilers_get_assembly_in_a_function_that_stays_apart(template, apart):
+    texts = {name: render_def(template, name, {}) for name in NAMES}
+    assert {name for name, text in texts.items() if "__asm__" in text} == set(apart)
+    for name, function in apart.items():
+        before, called, after = texts[name].partition(f"__pocl_print_portbar_{function}(void)")
+        assert called
+        assert "noinline" in before
+        body, _, rest = after.partition("\n}")
+        assert "__asm__" in body
+        assert "__asm__" not in rest
 
 
 @dataclass(frozen=True)

@@ -753,12 +753,12 @@ ENTRIES = (
             "kernel for more than one work-item, or the assembly is lost"
         ),
         seen=(
-            "PoCL 5.0 and 6.0, loopvec, on processors of Intel and AMD with AVX-512, `pause` by one work-item and in a loop, "
-            "2026-11"
+            "PoCL 5.0 and 6.0, loopvec, on processors of Intel and AMD with AVX-512, `pause` by one work-item and in a loop; "
+            "6.0 on an emulated AArch64, `isb`, 2026-11"
         ),
         workaround=(
-            "use the compiler's own functions, such as `__builtin_ia32_pause()`; portbar's call of the host is in a function "
-            "whose name keeps it out of kernels"
+            "use the compiler's own functions, such as `__builtin_ia32_pause()` and `__builtin_arm_isb(15)`; "
+            "portbar's call of the host is in a function whose name keeps it out of kernels"
         ),
         kernels=(QuirkKernel(_PAUSES, words=64, global_size=64, local_size=64),),
         shows=CRASHES,
