@@ -14,7 +14,7 @@ from portbar.reading import kinds
 from portbar.reading.expressions import Expressions
 from portbar.reading.loops import LOOPS, parts
 from portbar.reading.opencl import PURE, PURE_PREFIXES, ROUNDING, knowledge_of
-from portbar.reading.paths import Control, Enclosing, Finding, Frame, State, meet, unchanged
+from portbar.reading.paths import Control, Enclosing, Finding, Frame, Labels, State, meet, unchanged
 from portbar.reading.tree import PARAMETER, VARIABLE, Node, Tree
 from portbar.reading.values import (
     A_CONSTANT,
@@ -36,6 +36,7 @@ from portbar.reading.values import (
 #: Rounds of a loop's analysis, which end long before.
 _ROUNDS: Final = 20
 _DEPTH: Final = 40
+_GOTO: Final = "goto "
 
 
 def _assigned(head: State, last: State, target: Enclosing) -> set[Any]:
@@ -60,6 +61,7 @@ class Analysis(Expressions):
         self._returns: dict[Any, Value] = {}
         self._heads: dict[tuple[int, ...], State] = {}
         self._shared: dict[int, bool] = {}
+        self._labels: dict[int, Labels] = {}
         self._statements: dict[int, Callable[[Node, State], State]] = {
             kinds.BLOCK: self._block,
             kinds.IF: self._if,
@@ -86,7 +88,7 @@ class Analysis(Expressions):
     ) -> tuple[Value, State]:
         body = self._tree.body(function)
         depth = len(self._stack)
-        frame = Frame(function, call, len(self._frames), depth, [], set(), {})
+        frame = Frame(function, call, len(self._frames), depth, [], {})
         self._frames.append(frame)
         targets, self._targets = self._targets, []
         given = iter(arguments)
@@ -109,7 +111,7 @@ class Analysis(Expressions):
         if control is not None and len(frame.returned) > 1 and control.level > result.level:
             result = Value(control.level, Why(control.decides, control.why))
         last.alive = True
-        for target in [one for one in last.lost if one[1] == frame.number and one[0] == "return"]:
+        for target in [one for one in last.lost if one[1] == frame.number and one[0].startswith(("return", _GOTO))]:
             del last.lost[target]
         return result, last
 
@@ -355,6 +357,7 @@ class Analysis(Expressions):
             self._rejoin(state)
             self._targets.pop()
             state.lost.pop(("continue", node.key), None)
+            self._arrive(state, node)
             if state.alive:
                 if step is not None:
                     self._tested(control, step, UNKNOWN, state)
@@ -413,6 +416,7 @@ class Analysis(Expressions):
                     made.values[key] = Value(reason.level, reason.why, points=mine.points)
         made.lost.pop(leave, None)
         made.lost.pop(("continue", target.node.key), None)
+        self._arrive(made, target.node)
         return made
 
     def _tested(self, control: Control | None, node: Node | None, before: Value, state: State) -> Value:
@@ -441,6 +445,7 @@ class Analysis(Expressions):
         if not target.has_default and target.entry is not None:
             state = meet(state, target.entry, reason)
         state.lost.pop(("break", node.key), None)
+        self._arrive(state, node)
         return state
 
     def _case(self, node: Node, state: State) -> State:
@@ -450,13 +455,23 @@ class Analysis(Expressions):
             target.has_default |= node.kind == kinds.DEFAULT
         return self._do_statement(node.kids[-1], state) if node.kids else state
 
-    def _jump(self, node: Node, state: State, kind: str, target: int, depth: int) -> Control | None:
-        """Leave what began at a depth, and keep in mind that others do not: by the conditions in it, and by jumps inside it."""
+    def _jump(
+        self, node: Node, state: State, kind: str, target: int, depth: int, lasts: int | None = None
+    ) -> Control | None:
+        """Leave what began at a depth, and keep in mind that others do not: by the conditions in it, and by jumps inside it.
+
+        Where the jump leads to a place in it, and not to its end, `lasts` is the depth of that place.
+        """
         frame = len(self._frames) - 1
         least = depth if kind == "return" else depth + 1
-        left = (lost for lost in state.lost.values() if lost.frame == frame and lost.depth >= least)
+        left = (
+            lost
+            for (other, _), lost in state.lost.items()
+            if lost.frame == frame and (lost.depth >= least or self._is_passed(other, kind))
+        )
         control = self._highest((*left, *self._stack[depth:]), SAME)
         if control is not None:
+            depth = depth if lasts is None else lasts
             lost = Control(control.level, control.decides, control.why, control.jump or node, depth, frame)
             state.lose((kind, target), lost)
         return control
@@ -494,11 +509,40 @@ class Analysis(Expressions):
             if kind in {"break", "continue"} and lost.frame == frame and key not in around:
                 del state.lost[kind, key]
 
+    def _labels_of(self, frame: Frame) -> Labels:
+        function = frame.function
+        if function.key not in self._labels:
+            self._labels[function.key] = Labels(self._tree, function)
+        return self._labels[function.key]
+
+    def _arrive(self, state: State, node: Node) -> None:
+        """Forget who has left for labels in a loop or a switch, after it or after a turn of it."""
+        self._forget(state, lambda labels, name: labels.is_in(name, node))
+
+    def _forget(self, state: State, has_ended: Callable[[Labels, str], bool]) -> None:
+        frame = self._frames[-1]
+        for kind, number in list(state.lost):
+            if (
+                kind.startswith(_GOTO)
+                and number == frame.number
+                and has_ended(self._labels_of(frame), kind[len(_GOTO) :])
+            ):
+                del state.lost[kind, number]
+
+    def _is_passed(self, one: str, other: str) -> bool:
+        """Whether both are jumps to labels, and the first leads to one that is before the other's."""
+        if one == other or not (one.startswith(_GOTO) and other.startswith(_GOTO)):
+            return False
+        return self._labels_of(self._frames[-1]).is_passed(one[len(_GOTO) :], other[len(_GOTO) :])
+
     def _goto(self, node: Node, state: State) -> State:
         frame = self._frames[-1]
         name = self._tree.spelling(node.kids[0]) if node.kids else ""
-        if name not in frame.seen:
-            self._jump(node, state, f"goto {name}", frame.number, frame.depth)
+        labels = self._labels_of(frame)
+        if labels.is_ahead(node, name):
+            inner = next((one for one in reversed(self._targets) if labels.is_in(name, one.node)), None)
+            depth, lasts = (frame.depth, frame.depth) if inner is None else (inner.depth, inner.depth + 1)
+            self._jump(node, state, _GOTO + name, frame.number, depth, lasts)
             frame.waiting.setdefault(name, []).append(state.copy())
         state.alive = False
         return state
@@ -506,10 +550,9 @@ class Analysis(Expressions):
     def _label(self, node: Node, state: State) -> State:
         frame = self._frames[-1]
         name = self._tree.spelling(node)
-        frame.seen.add(name)
         for one in frame.waiting.pop(name, ()):
             one.alive = True
             state = meet(state, one, UNKNOWN)
         self._rejoin(state)
-        state.lost.pop((f"goto {name}", frame.number), None)
+        self._forget(state, lambda labels, other: labels.is_passed(other, name))
         return self._do_statement(node.kids[-1], state) if node.kids else state

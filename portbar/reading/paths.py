@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from portbar.reading.tree import Node
+from portbar.reading import kinds
+from portbar.reading.loops import LOOPS
+from portbar.reading.tree import Node, Tree
 from portbar.reading.values import UNKNOWN, Declaration, Value, Why, joined
 
 
@@ -90,6 +92,39 @@ def unchanged(one: State, other: State) -> bool:
     )
 
 
+class Labels:
+    """The places of the labels of a function: in which loops and switches, and after which jumps."""
+
+    def __init__(self, tree: Tree, function: Node) -> None:
+        self._order: dict[str, int] = {}
+        self._jumps: dict[int, int] = {}
+        self._around: dict[str, frozenset[int]] = {}
+        self._learn(tree, tree.body(function), frozenset())
+
+    def _learn(self, tree: Tree, node: Node, around: frozenset[int]) -> None:
+        if node.kind == kinds.LABEL:
+            name = tree.spelling(node)
+            self._order[name], self._around[name] = len(self._order) + len(self._jumps), around
+        elif node.kind == kinds.GOTO:
+            self._jumps[node.key] = len(self._order) + len(self._jumps)
+        elif node.kind in (*LOOPS, kinds.SWITCH):
+            around |= {node.key}
+        for kid in node.kids:
+            self._learn(tree, kid, around)
+
+    def is_ahead(self, jump: Node, name: str) -> bool:
+        """Whether a `goto` leads to a label after it."""
+        return self._order.get(name, 0) > self._jumps[jump.key]
+
+    def is_in(self, name: str, node: Node) -> bool:
+        """Whether a label is in a loop or a `switch`."""
+        return node.key in self._around.get(name, ())
+
+    def is_passed(self, name: str, other: str) -> bool:
+        """Whether a label is another one, or before it."""
+        return self._order.get(name, 0) <= self._order.get(other, 0)
+
+
 @dataclass
 class Frame:
     """A call that is being analysed."""
@@ -99,7 +134,6 @@ class Frame:
     number: int
     depth: int
     returned: list[tuple[Value, Control | None, State]]
-    seen: set[str]
     waiting: dict[str, list[State]]
 
 

@@ -420,3 +420,107 @@ kernel void k(global uint *a, uint n)
 next:
     barrier(CLK_LOCAL_MEM_FENCE);
 }
+//// goto the end of a turn, which others skip: wrong
+kernel void k(global uint *a, uint n)
+{
+    for (uint turn = 0; turn < n; ++turn) {
+        if (get_local_id(0) == turn) /* by */
+            goto next;
+        if (n == 7)
+            continue;
+    next:
+        barrier(CLK_LOCAL_MEM_FENCE); /* call */
+    }
+}
+//// goto the end of a turn, which others skip: right
+kernel void k(global uint *a, uint n)
+{
+    for (uint turn = 0; turn < n; ++turn) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (get_local_id(0) == turn)
+            goto next;
+        if (n == 7)
+            continue;
+        a[turn] = 1;
+    next:
+        a[turn] += 1;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+//// goto the second turn's barrier: wrong
+kernel void k(global uint *a, uint n)
+{
+    for (uint turn = 0; turn < n; ++turn) {
+        if (turn > 0 && get_local_id(0) == turn) /* by */
+            goto next;
+        barrier(CLK_LOCAL_MEM_FENCE); /* call */
+    next:
+        a[turn] += 1;
+    }
+}
+//// goto the second turn's barrier: right
+kernel void k(global uint *a, uint n)
+{
+    for (uint turn = 0; turn < n; ++turn) {
+        if (turn > 0 && get_local_id(0) == turn)
+            goto next;
+        a[turn] += 1;
+    next:
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+}
+//// goto a label that others jump past: wrong
+kernel void k(global uint *a, uint n)
+{
+    if (get_local_id(0) == 1) /* by */
+        goto middle;
+    if (n == 7)
+        goto end;
+    a[0] = 1;
+middle:
+    barrier(CLK_LOCAL_MEM_FENCE); /* call */
+end:
+    a[1] = 1;
+}
+//// goto a label that others jump past: right
+kernel void k(global uint *a, uint n)
+{
+    if (get_local_id(0) == 1)
+        goto middle;
+    if (n == 7)
+        goto end;
+    a[0] = 1;
+middle:
+    a[1] = 1;
+end:
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+//// goto in a helper that others leave: wrong
+void help(global uint *a, uint n)
+{
+    if (get_local_id(0) == 1) /* by */
+        goto out;
+    if (n)
+        return;
+out:
+    barrier(CLK_LOCAL_MEM_FENCE); /* call */
+}
+kernel void k(global uint *a, uint n)
+{
+    help(a, n);
+}
+//// goto in a helper that others leave: right
+void help(global uint *a, uint n)
+{
+    if (get_local_id(0) == 1)
+        goto out;
+    if (n)
+        return;
+out:
+    a[0] = 1;
+}
+kernel void k(global uint *a, uint n)
+{
+    help(a, n);
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
