@@ -1,7 +1,8 @@
 """Tries random programs on a runtime: `python -m tests.generated --seeds 0:2000 --platform "PoCL 3.1"`.
 
 Each program is right, so a wrong result, an error, a hang or an abort is a fault of portbar's or of the runtime. A child
-process tries them; where it dies, another one goes on with the next seed. `--show SEED` prints a program, `--shrink SEED` a
+process tries them; where it dies, another one goes on with the next seed. Seeds from 1000000 on also draw `goto`, and loops
+that work-items leave at different turns. `--show SEED` prints a program, `--shrink SEED` a
 smaller one that fails in the same way. Exit 1 where anything failed.
 """
 

@@ -85,6 +85,11 @@ class Draw(Values):
 
     def statement(self, scope: Scope) -> Statement:
         """Return a statement for this place."""
+        weights = self.weights(scope)
+        return self.random.choices(list(weights), list(weights.values()))[0](scope)
+
+    def weights(self, scope: Scope) -> dict[Callable[[Scope], Statement], float]:
+        """Return what draws a statement for this place, and how often each is taken."""
         weights: dict[Callable[[Scope], Statement], float] = {self.atomic: 3, self.assignment: 2}
         if scope.depth > 0:
             weights |= {self.branch: 4, self.switch: 1, self.counted: 2, self.looped: 2}
@@ -118,7 +123,7 @@ class Draw(Values):
                 weights |= {self.team: 0.6}
             if scope.lists:
                 weights |= {self.frontier: 0.5, self.tasks: 0.5}
-        return self.random.choices(list(weights), list(weights.values()))[0](scope)
+        return weights
 
     def target(self, scope: Scope, level: int) -> str | None:
         """Return a variable that may be assigned here, with a value of this level."""
@@ -195,34 +200,42 @@ class Draw(Values):
         counter = self.name("k")
         inner = scope.under(level).having(**{counter: level})
         inner = replace(inner, loop=inner.reach, breaks=True)
-        # Turns that are read again each time are of names that the body does not assign.
-        fixed = {name: own for name, own in scope.readable.items() if name not in scope.writable}
-        turns = self.small(replace(scope, readable=fixed), level)
+        turns = self.small(replace(scope, readable=self.fixed(scope, ITEM)), level)
         return For(counter, turns, self.block(inner), down=self.likely(0.2), alias=self.likely(0.1))
+
+    def fixed(self, scope: Scope, level: int) -> dict[str, int]:
+        """Return names of at most a level that no body assigns: what bounds a loop is read again each turn."""
+        return {name: own for name, own in scope.readable.items() if own <= level and name not in scope.writable}
+
+    def bound(self, scope: Scope, counter: str) -> Expression:
+        """Return a bound on the turns that a variable counts."""
+        return Comparison("<", Name(counter), self.small(replace(scope, readable=self.fixed(scope, GRID)), GRID))
 
     def looped(self, scope: Scope) -> Statement:
         """Return a loop whose condition bounds its turns, and which a collective may decide."""
         level = self.level(scope)
         counter = self.name("k")
-        known = scope.having(**{counter: level})
-        fixed = {name: own for name, own in scope.readable.items() if own == GRID and name not in scope.writable}
-        bound = Comparison("<", Name(counter), self.small(replace(scope, readable=fixed), GRID))
-        # The condition is evaluated again by those who go on.
-        again = replace(known, reach=level)
-        if level < GROUP and self.likely(0.35):
-            vote = Both(bound, self.condition(known, ITEM)) if self.likely(0.5) else bound
-            condition: Expression = Vote("any", vote, scope.team if level == TEAM else "")
-        elif level < ITEM and self.likely(0.4):
-            condition = Both(bound, self.decided(again, level))
-        else:
-            condition = bound
+        known, _, condition = self.bounded(scope, level, counter)
         inner = replace(known.under(level), breaks=True)
         inner = replace(inner, loop=inner.reach)
         return While(self.random.choice(("while", "do", "do", "ever", "for")), counter, condition, self.block(inner))
 
+    def bounded(self, scope: Scope, level: int, counter: str) -> tuple[Scope, Expression, Expression]:
+        """Return the scope of a loop that a variable counts, a bound on its turns, and a condition with that bound."""
+        known = scope.having(**{counter: level})
+        bound = self.bound(scope, counter)
+        # The condition is evaluated again by those who go on.
+        again = replace(known, reach=level)
+        if level < GROUP and self.likely(0.35):
+            vote = Both(bound, self.condition(known, ITEM)) if self.likely(0.5) else bound
+            return known, bound, Vote("any", vote, scope.team if level == TEAM else "")
+        if level < ITEM and self.likely(0.4):
+            return known, bound, Both(bound, self.decided(again, level))
+        return known, bound, bound
+
     def jump(self, scope: Scope) -> Statement:
         """Return a jump of all who are there, under a condition."""
-        kinds: list[Callable[[], Statement]] = []
+        kinds = self.ways_out(scope)
         if scope.loop == scope.reach:
             kinds += [Continue, Break] if scope.breaks else [Continue]
         if scope.returns == scope.reach:
@@ -240,6 +253,10 @@ class Draw(Values):
         )
         before = [self.atomic(scope.under(scope.reach))] if self.likely(0.3) else []
         return If(condition, [*before, made], bare=self.likely(0.5))
+
+    def ways_out(self, _scope: Scope) -> list[Callable[[], Statement]]:
+        """Return jumps of all who are there that need a label."""
+        return []
 
     def sync(self, scope: Scope) -> Statement:
         """Return a statement with a collective of the grid, which orders memory."""
@@ -304,7 +321,7 @@ class Draw(Values):
         return Exchange(self.slots - 1, value, self.sync(scope), name, shift, self.sync(scope))
 
     def split(self, scope: Scope) -> Statement:
-        inner = replace(scope.under(GRID), splits=False, teams=False, lists=False, loop=None, returns=None)
+        inner = replace(scope.under(GRID), splits=False, teams=False, lists=False, loop=None, labels=(), returns=None)
         return SplitDevice(self.name("t"), self.block(inner, 2), tested=self.likely(0.2))
 
     def elements(self, scope: Scope) -> Statement:
@@ -333,7 +350,7 @@ class Draw(Values):
 
     def team(self, scope: Scope) -> Statement:
         name = self.name("team")
-        inner = replace(scope.under(GRID), team=name, teams=False, lists=False, loop=None, returns=None)
+        inner = replace(scope.under(GRID), team=name, teams=False, lists=False, loop=None, labels=(), returns=None)
         return Team(name, self.random.choice((1, 2, 3)), self.block(inner, 4), self.likely(0.4))
 
     def relay(self, scope: Scope) -> Statement:
@@ -347,7 +364,7 @@ class Draw(Values):
     def frontier(self, scope: Scope) -> Statement:
         value = self.name("e")
         visit = replace(scope.detached(ITEM, **{value: ITEM}), loop=None)
-        phase = replace(scope.under(GRID), lists=False, loop=GRID, breaks=False)
+        phase = replace(scope.under(GRID), lists=False, loop=GRID, breaks=False, labels=())
         plain = replace(visit, depth=0)
         return Frontier(
             value,

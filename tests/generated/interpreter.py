@@ -44,6 +44,8 @@ class Machine:
     memory: dict[str, UInts]
     names: dict[str, UInts] = field(default_factory=dict)
     loops: list[Loop] = field(default_factory=list)
+    #: Work-items on their way to a label.
+    gone: dict[str, UInts] = field(default_factory=dict)
     steps: int = 0
     #: Statements and collectives that were executed, for the statistics of a run.
     met: int = 0
@@ -114,11 +116,24 @@ class Machine:
         self.loops.pop()
         self.mask = self.mask | made.broken
 
-    def iteration(self, block: Block) -> None:
-        """Execute the body of the innermost loop once."""
+    def count(self) -> None:
+        """Count an iteration of a loop."""
         self.steps += 1
         if self.steps > MOST_STEPS:
             raise TooLongError
+
+    def go(self, label: str) -> None:
+        """Send the active work-items to a label."""
+        self.gone[label] = self.gone.get(label, False) | self.mask
+        self.mask = self.mask & False
+
+    def arrive(self, label: str) -> None:
+        """Make those active that a `goto` sent to this label."""
+        self.mask = self.mask | self.gone.pop(label, False)
+
+    def iteration(self, block: Block) -> None:
+        """Execute the body of the innermost loop once."""
+        self.count()
         self.block(block)
         self.mask = self.mask | self.loops[-1].continued
         self.loops[-1].continued &= False

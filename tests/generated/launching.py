@@ -12,6 +12,7 @@ import portbar
 from tests.generated.drawing import Draw
 from tests.generated.expressions import INPUTS
 from tests.generated.interpreter import Machine, TooLongError
+from tests.generated.loops import KINDS, LoopDraw
 from tests.generated.primitives import CAPACITY, ROOM, Exchange
 from tests.generated.programs import ARGUMENTS, VARIABLES, Program
 from tests.generated.scan_programs import ScanProgram
@@ -26,6 +27,8 @@ SCANNED_GROUPS = 7
 SPIN_LIMIT_S = 5.0
 #: One of that many programs makes a scan without a grid.
 SCANS = 8
+#: From this seed on, programs have loops that work-items leave at different turns, and `goto`.
+LOOPS_FROM = 1_000_000
 SCAN = {"add": "+", "max": "max", "xor": "^"}
 SUM = portbar.ReductionLoop("sum", {"total": portbar.Reduction(np.uint32, "+")})
 
@@ -57,8 +60,11 @@ def expected(program: Program, seed: int, groups: int, local: int) -> Machine:
 def drawn(seed: int) -> Program:
     """Return the program of a seed: the first that it draws whose loops end soon and that contains collectives."""
     draws = random.Random(seed)  # noqa: S311 (nothing secret)
+    kind = LoopDraw if seed >= LOOPS_FROM else Draw
     while True:
-        program = Draw(draws).scan_program() if seed % SCANS == SCANS - 1 else Draw(draws).program()
+        program = kind(draws).scan_program() if seed % SCANS == SCANS - 1 else kind(draws).program()
+        if kind is LoopDraw and not any(isinstance(node, KINDS) for node in program.walk()):
+            continue
         try:
             met = [expected(program, seed, groups, 8).met for groups in (1, 2, MOST_GROUPS)]
         except TooLongError:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tests.generated.tree import GRID, GROUP, ITEM
+from tests.generated.tree import GRID, GROUP, ITEM, Expression
 
 #: Level of a variable by its first letter.
 LEVELS = {"u": GRID, "g": GROUP, "v": ITEM}
+
+
+@dataclass(frozen=True)
+class Label:
+    """Where a `goto` may lead: the level of control flow there, and a condition that bounds turns if it leads back."""
+
+    name: str
+    level: int
+    bound: Expression | None = None
 
 
 @dataclass(frozen=True)
@@ -21,6 +30,7 @@ class Scope:
     #: The level of the loop that `continue` would go on with, and whether `break` would leave it.
     loop: int | None = None
     breaks: bool = False
+    labels: tuple[Label, ...] = ()
     #: The level of the function's control flow and of its result, where a return is allowed.
     returns: int | None = None
     result: int | None = None
@@ -37,7 +47,7 @@ class Scope:
     @property
     def uses_barriers(self) -> bool:
         """Whether the result of a barrier may be used: not where `false`, after a fault, may lead to a `continue`."""
-        return self.loop is None and self.result is None and self.directives
+        return self.loop is None and not self.labels and self.result is None and self.directives
 
     def under(self, level: int, **changes: object) -> Scope:
         """Return the scope under a condition of this level."""
@@ -60,6 +70,7 @@ class Scope:
             depth=self.depth - 1,
             loop=reach,
             breaks=False,
+            labels=(),
             returns=None,
             team="",
         )

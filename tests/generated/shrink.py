@@ -10,6 +10,7 @@ from dataclasses import fields
 from tests.generated.collectives import Collective
 from tests.generated.expressions import Name, Number
 from tests.generated.interpreter import NotUniformError, TooLongError
+from tests.generated.jumps import Again, GoBack, Goto, Labelled
 from tests.generated.programs import Call, Program, blocks
 from tests.generated.statements import Break, Case, Continue, Switch, While
 from tests.generated.tree import Block, Expression, Node, Statement
@@ -99,7 +100,7 @@ def simpler(program: Program) -> Iterator[Change]:
             value = getattr(node, one.name)
             if not isinstance(value, Expression) or isinstance(value, (Name, Number)):
                 continue
-            if isinstance(node, While):
+            if isinstance(node, (While, Again, GoBack)):
                 # Its condition bounds the loop, also one that these arguments do not reach.
                 continue
             parts = [part for part in value.children() if isinstance(part, Expression)]
@@ -149,17 +150,23 @@ def is_whole(program: Program) -> bool:
 
 
 def lost_jumps(block: Block) -> bool:
-    """Whether a block holds a jump of a loop around it that is not there."""
+    """Whether a block holds a jump of a loop or to a label around it that is not there."""
 
-    def lost(node: Node, *, loops: bool) -> bool:
+    def lost(node: Node, labels: frozenset[str], *, loops: bool) -> bool:
         if isinstance(node, (Break, Continue)):
             return not loops
+        if isinstance(node, (Goto, GoBack)):
+            return node.label not in labels
+        if isinstance(node, (Again, Labelled)):
+            labels |= {node.label}
         inside = loops or type(node).__name__ in {"For", "While", "Elements", "Tiles", "Frontier"}
         if isinstance(node, (Expression,)):
             return False
-        return any(lost(child, loops=inside) for child in node.children() if isinstance(child, (Statement, Case)))
+        return any(
+            lost(child, labels, loops=inside) for child in node.children() if isinstance(child, (Statement, Case))
+        )
 
-    return any(lost(one, loops=False) for one in block)
+    return any(lost(one, frozenset(), loops=False) for one in block)
 
 
 def undeclared(program: Program) -> set[str]:

@@ -95,6 +95,19 @@ class Atomic(Statement):
 
 
 @dataclass
+class Sequence(Statement):
+    """Several statements in the place of one."""
+
+    body: Block
+
+    def write(self, writer: Writer) -> None:
+        writer.block(self.body)
+
+    def run(self, machine: Machine) -> None:
+        machine.block(self.body)
+
+
+@dataclass
 class If(Statement):
     condition: Expression
     then: Block

@@ -13,7 +13,7 @@ import pytest
 from tests import support
 from tests.generated.expressions import Name, Number
 from tests.generated.interpreter import Machine
-from tests.generated.launching import Bench
+from tests.generated.launching import LOOPS_FROM, Bench
 from tests.generated.programs import Program
 from tests.generated.statements import Assign
 from tests.generated.worker import Worker
@@ -21,8 +21,9 @@ from tests.generated.worker import Worker
 pytestmark = pytest.mark.slow
 
 NIGHTLY = "PORTBAR_TEST_NIGHTLY" in os.environ
-#: Programs of the same seeds in each run, those of other seeds, and how many one test tries.
-FIXED, FRESH, SOME = (4000, 1000, 100) if NIGHTLY else (6, 0, 1)
+#: Programs of the same seeds in each run, those with loops of their own kinds, those of other seeds, and how many a test tries.
+FIXED, LOOPS, FRESH, SOME = (2000, 2000, 1000, 100) if NIGHTLY else (6, 2, 0, 1)
+FIRSTS = [*range(0, FIXED, SOME), *range(LOOPS_FROM, LOOPS_FROM + LOOPS, SOME)]
 #: Seconds for a program: PoCL compiles some for minutes on a busy machine.
 LIMIT = 240.0
 
@@ -49,7 +50,7 @@ def check(worker: Worker, seeds: list[int]) -> None:
 
 @pytest.mark.device
 @pytest.mark.timeout(7200 if NIGHTLY else 900)
-@pytest.mark.parametrize("first", range(0, FIXED, SOME))
+@pytest.mark.parametrize("first", FIRSTS)
 def test_a_random_program_comes_to_what_the_interpreter_says(device: cl.Device, worker: Worker, first: int) -> None:
     check(worker, list(range(first, first + SOME)))
 
@@ -58,7 +59,11 @@ def test_a_random_program_comes_to_what_the_interpreter_says(device: cl.Device, 
 @pytest.mark.skipif(not NIGHTLY, reason="new seeds are for nights: PORTBAR_TEST_NIGHTLY is not set")
 @pytest.mark.timeout(7200)
 def test_so_does_one_that_no_run_has_tried(device: cl.Device, worker: Worker) -> None:
-    check(worker, [random.SystemRandom().randrange(1 << 32) for _ in range(FRESH)])
+    draws = random.SystemRandom()
+    check(
+        worker,
+        [draws.randrange(*limits) for limits in ((LOOPS_FROM,), (LOOPS_FROM, 1 << 32)) for _ in range(FRESH // 2)],
+    )
 
 
 @dataclass

@@ -13,7 +13,9 @@ from tests.generated.collectives import Barrier, Broadcast, Reduce, Scan, Vote
 from tests.generated.drawing import Draw
 from tests.generated.expressions import Arithmetic, Both, Comparison, Name, Number
 from tests.generated.interpreter import Machine, NotUniformError
-from tests.generated.launching import drawn, expected
+from tests.generated.jumps import Again, GoBack, Goto, Labelled
+from tests.generated.launching import LOOPS_FROM, drawn, expected
+from tests.generated.loops import LoopDraw
 from tests.generated.primitives import Elements, Exchange, Frontier, Relay, Sum, Tasks, Team, Tiles
 from tests.generated.programs import VARIABLES, Call, Function, Program
 from tests.generated.scan_programs import ScanProgram
@@ -119,6 +121,57 @@ CASES: dict[str, tuple[Block, list[int]]] = {
     ),
 }
 
+CASES |= {
+    "goto leaves two loops": (
+        [
+            Labelled("l10", [For("k10", TURNS, [For("k11", TURNS, [add(1), when(K, 1, Goto("l10"))]), add(10)])]),
+            add(100),
+        ],
+        [4 + 10 + 1 + 100] * 6,
+    ),
+    "some goto": (
+        [Labelled("l10", [For("k10", TURNS, [add(1), when(K, 1, when(LID, 2, Goto("l10")))]), add(10)]), add(100)],
+        [114, 114, 102] * 2,
+    ),
+    "a goto back is a loop that executes once": (
+        [Again("do", "l10", "k10", Comparison("<", K, Number(0)), [add(K)]), add(10)],
+        [11] * 6,
+    ),
+    "or that may not": ([Again("while", "l10", "k10", Comparison("<", K, Number(0)), [add(7)])], [0] * 6),
+    "trips of a loop of goto differ": (
+        [Again("while", "l10", "k10", Comparison("<", K, LID), [add(1)])],
+        [0, 1, 2] * 2,
+    ),
+    "a goto back begins the next turn": (
+        [
+            Again(
+                "do",
+                "l10",
+                "k10",
+                Comparison("<", K, Number(3)),
+                [add(1), GoBack("l10", Both(Comparison("<", K, Number(2)), Comparison("==", LID, Number(0)))), add(10)],
+            )
+        ],
+        [23, 33, 33] * 2,
+    ),
+    "a goto leaves a loop of goto": (
+        [Labelled("l11", [Again("do", "l10", "k10", Number(1), [add(1), when(K, 3, Goto("l11"))])])],
+        [3] * 6,
+    ),
+    "a vote lets all stay until the last is done": (
+        [
+            Declare("v10", LID),
+            While(
+                "do",
+                "k10",
+                Vote("any", Comparison("<", K, LID)),
+                [when(LID, 0, Continue()), add(1)],
+            ),
+        ],
+        [0, 2, 2] * 2,
+    ),
+}
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_interpreter_executes_as_c_does(name: str) -> None:
@@ -151,6 +204,8 @@ def test_each_element_is_taken_once(name: str) -> None:
         [when(GROUP, 0, Evaluate(Barrier()))],
         [when(LID, 0, Return()), Evaluate(Reduce("work_group", "add", LID))],
         [For("k10", LID, [Evaluate(Barrier())])],
+        [Again("do", "l10", "k10", Comparison("<", K, LID), [Evaluate(Barrier())])],
+        [Labelled("l10", [when(LID, 0, Goto("l10")), Evaluate(Barrier())])],
         [Assign("u0", GROUP)],
         [Declare("g10", LID)],
     ],
@@ -166,7 +221,7 @@ def test_a_seed_is_one_program() -> None:
 
 
 @pytest.mark.skipif(not is_available(), reason="no libclang for this platform")
-@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize("first", [0, 20, 40, LOOPS_FROM, LOOPS_FROM + 20, LOOPS_FROM + 40, LOOPS_FROM + 60])
 def test_no_program_is_refused(first: int) -> None:
     for seed in range(first, first + 20):
         found = read("k.cl", drawn(seed).text(), declarations())
@@ -190,6 +245,22 @@ def test_collectives_stand_in_nested_control_flow() -> None:
         "Awaited",
         "Use",
     }
+
+
+def test_loops_that_work_items_leave_apart_and_labels_stand_among_collectives() -> None:
+    draws = random.Random(1)  # noqa: S311 (nothing secret)
+    programs = [LoopDraw(draws).program() for _ in range(60)]
+    kinds = {type(node).__name__ for program in programs for node in program.walk()}
+    assert kinds >= {"Again", "GoBack", "Goto", "Labelled", "Sequence"}
+    loops = [node for program in programs for node in program.walk() if isinstance(node, Again)]
+    assert any(isinstance(node, (Vote, Reduce)) for loop in loops for node in loop.walk())
+
+
+def test_a_smaller_program_keeps_the_labels_of_its_jumps() -> None:
+    program = Program(body=[Labelled("l10", [For("k10", TURNS, [add(1), when(K, 1, Goto("l10"))])])])
+    assert is_whole(program)
+    program.body = program.body[0].body  # type: ignore[attr-defined]
+    assert not is_whole(program)
 
 
 def test_a_failing_program_is_made_smaller_and_stays_right() -> None:
