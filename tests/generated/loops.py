@@ -40,6 +40,10 @@ _FORMS = ("while", "do", "ever", "for")
 class LoopDraw(Draw):
     """The state of a drawing of such programs."""
 
+    def block(self, scope: Scope, most: int = 3) -> Block:
+        # Many of these statements are long ones.
+        return super().block(scope, max(1, most - 1))
+
     def weights(self, scope: Scope) -> dict[Callable[[Scope], Statement], float]:
         weights = super().weights(scope)
         if scope.depth > 0:
