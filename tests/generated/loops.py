@@ -31,7 +31,7 @@ from tests.generated.statements import (
 )
 from tests.generated.tree import GRID, GROUP, ITEM, TEAM, Block, Expression, Statement
 
-#: What no other programs have.
+#: Nodes of these programs alone.
 KINDS = (Again, Labelled, Sequence)
 _FORMS = ("while", "do", "ever", "for")
 
