@@ -9,7 +9,7 @@ import pickle
 from collections.abc import Callable
 from dataclasses import KW_ONLY, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -40,6 +40,24 @@ def point(decorator: Decorator, **arguments: Any) -> Any:
         _: KW_ONLY
         last: Any = None
         one: Any = field(default=1)
+
+    return Point
+
+
+def plain_point(decorator: Decorator, **arguments: Any) -> Any:
+    @decorator(**arguments)
+    class Point:
+        """Every kind of field but those that follow KW_ONLY."""
+
+        x: Any
+        y: Any = 5
+        made: list[int] = field(default_factory=list)
+        hidden: Any = field(default=None, repr=False)
+        apart: Any = field(default=0, compare=False)
+        unhashed: Any = field(default=(), hash=False)
+        kept: dict[str, int] = field(init=False, default_factory=dict, compare=False)
+        later: Any = field(init=False, default=7)
+        last: Any = field(default=None, kw_only=True)
 
     return Point
 
@@ -79,7 +97,7 @@ ARGUMENTS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("args", "named"), ARGUMENTS, ids=str)
-@pytest.mark.parametrize("made", [point, first_only])
+@pytest.mark.parametrize("made", [point, plain_point, first_only])
 @pytest.mark.parametrize("settings", [{}, {"frozen": True}, {"eq": False}, {"repr": False}, {"slots": True}], ids=str)
 def test_objects_are_those_of_the_standard_library(
     made: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any], settings: dict[str, Any]
@@ -165,6 +183,49 @@ def test_classes_inherit() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError, match="cannot delete field 'x'"):
         del Base(1).x
     assert pickle.loads(pickle.dumps(Below(2, 3))) == Below(2, 3)  # noqa: S301 (its own)
+
+
+def test_the_standard_library_derives_from_classes_whose_fields_were_not_asked_for() -> None:
+    def below(decorator: Decorator) -> Any:
+        base = plain_point(decorator)
+
+        @dataclasses.dataclass
+        class Derived(base):
+            """Of the standard library."""
+
+            y: Any = 6
+            z: Any = 1
+
+        return Derived
+
+    ours, standard = (below(decorator) for decorator in BOTH.values())
+    assert repr(ours(1)) == repr(standard(1))
+    assert [one.name for one in dataclasses.fields(ours)] == [one.name for one in dataclasses.fields(standard)]
+
+
+def test_fields_are_made_when_they_are_asked_for() -> None:
+    def mine(one: Any) -> list[tuple[Any, ...]]:
+        return [(each.name, each.type, each.init, each.kw_only, each.compare) for each in dataclasses.fields(one)]
+
+    ours, standard = (plain_point(decorator) for decorator in BOTH.values())
+    assert not isinstance(vars(ours)["__dataclass_fields__"], dict)
+    assert mine(ours) == mine(standard)
+    assert isinstance(vars(ours)["__dataclass_fields__"], dict)
+    assert mine(Below) == [*mine(Base), ("y", "int", True, False, True)]
+    assert [one.name for one in dataclasses.fields(Plain)] == ["x", "doubled"]
+
+
+def test_wrong_classes_are_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="mutable default"):
+        own.dataclass(type("Wrong", (), {"__annotations__": {"x": "Any"}, "x": []}))
+    with pytest.raises(TypeError, match="has no type annotation"):
+        own.dataclass(type("Wrong", (), {"x": field(default=1)}))
+
+
+def test_variables_of_classes_are_no_fields() -> None:
+    for kinds in ({"x": "Any", "of_class": "ClassVar[int]"}, {"x": Any, "of_class": ClassVar[int]}):
+        made = own.dataclass(type("Made", (), {"__annotations__": kinds, "of_class": 1, "__module__": __name__}))
+        assert [one.name for one in dataclasses.fields(made)] == ["x"]
 
 
 def test_wrong_arguments_are_named() -> None:
