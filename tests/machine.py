@@ -297,7 +297,7 @@ def check(workshop: Workshop, configuration: Configuration) -> tuple[str, str]:
     reason = platform.reason
     if reason == "it ended before it answered":
         reason = last_line(errors) or reason
-        unlinked = next(quirk for quirk in quirks.QUIRKS if quirk.effect == quirks.LINKER_NEEDED)
+        unlinked = next(quirk for quirk in quirks.table() if quirk.effect == quirks.LINKER_NEEDED)
         if re.search(unlinked.symptom, errors):
             reason = f"{unlinked.fault}: {unlinked.workaround}"
     if "unknown target CPU" in reason:

@@ -13,7 +13,8 @@ from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from portbar.records.dataclass import dataclass
-from portbar.rendering.templates import Piece, fragment, has_def, render_def
+from portbar.rendering import Piece
+from portbar.rendering.templates import fragment, has_def, render_def
 
 #: How the reason of a strategy begins that a measurement has refuted.
 REFUTED: Final = "found:"

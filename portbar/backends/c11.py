@@ -8,7 +8,7 @@ from portbar.backends.backend import Backend
 from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
-from portbar.rendering.templates import Piece
+from portbar.rendering import Piece
 
 
 class _C11(Backend):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from portbar.backends.nvidia import Nvidia
+from portbar.backends.ptx_base import Nvidia
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 

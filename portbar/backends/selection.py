@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from portbar.backends import host_threads, nvidia
-from portbar.backends.backend import BACKENDS, Backend
 from portbar.backends.units import OWN, ComputeUnits
 from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
+
+if TYPE_CHECKING:  # takes long to import
+    from portbar.backends.backend import Backend
 
 #: The clocks that kernels can read, by the instructions that do it.
 CLOCKS: Final = {clock.instruction: clock for clock in (nvidia.CLOCK, *(one.clock for one in host_threads.PROCESSORS))}
@@ -36,4 +38,6 @@ def units_of(facts: DeviceFacts, findings: Findings | None = None, loop_limit: i
 
 def backend_of(atomics: str, facts: DeviceFacts, findings: Findings | None = None) -> Backend:
     """The backend of a device whose atomics are done in one way."""
+    from portbar.backends.backend import BACKENDS  # noqa: PLC0415 (as above)
+
     return BACKENDS[atomics].on(units_of(facts, findings), quirks.effects_of(facts))

@@ -7,7 +7,7 @@ from typing import Final
 from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
 from portbar.records.dataclass import dataclass
-from portbar.rendering.templates import Piece
+from portbar.rendering import Piece
 
 #: Seconds without a new arrival after which discovery closes the poll where work-groups start nanoseconds apart.
 _PATIENCE_TOGETHER: Final = 1e-5

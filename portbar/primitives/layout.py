@@ -8,6 +8,7 @@ from typing import Final
 
 from portbar.backends.variants import Variants
 from portbar.primitives.pieces import Area, Header, LocalWords, Preparation
+from portbar.records import remembered
 from portbar.records.dataclass import dataclass
 
 #: Words of 32 bits that share a cache line of 128 bytes, the largest among the devices met so far.
@@ -71,10 +72,9 @@ class _Offsets(Mapping[str, int]):
     def _table(self) -> Mapping[str, int]:
         revision = Variants.revision
         if self._known[0] != revision:
-            from portbar.primitives.grid import BARRIERS, DISCOVERIES  # noqa: PLC0415 (a program needs them when it launches)
-
-            variants = (*BARRIERS.values(), *DISCOVERIES.values())
-            lines = dict.fromkeys((*_LINES, *(line for variant in variants for line in variant.words)))
+            # Those of a program that registers variants are known to its process alone.
+            own = _own_lines() if Variants.added else remembered.value_of(("lines of the state",), _own_lines)
+            lines = dict.fromkeys((*_LINES, *own))
             self._known = revision, _offsets({line: self._places.setdefault(line, len(self._places)) for line in lines})
         return self._known[1]
 
@@ -86,6 +86,13 @@ class _Offsets(Mapping[str, int]):
 
     def __len__(self) -> int:
         return len(self._table())
+
+
+def _own_lines() -> tuple[tuple[str, ...], ...]:
+    """The lines that variants add."""
+    from portbar.primitives.grid import BARRIERS, DISCOVERIES  # noqa: PLC0415 (takes long to import)
+
+    return tuple(line for variant in (*BARRIERS.values(), *DISCOVERIES.values()) for line in variant.words)
 
 
 def _offsets(places: Mapping[tuple[str, ...], int]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from portbar.primitives.fault import Fault
 from portbar.records.dataclass import dataclass
-from portbar.rendering.templates import Piece
+from portbar.rendering import Piece
 
 if TYPE_CHECKING:  # a package that it is made of imports this module
     from portbar.primitives.strategy import Strategy

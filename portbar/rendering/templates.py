@@ -17,9 +17,6 @@ from portbar.errors import RenderError
 if TYPE_CHECKING:
     import mako.template
 
-#: A template, as a path below `cl_templates`, and the name of a def in it.
-Piece = tuple[str, str]
-
 #: Begins a part or a group in the text of a def; the rest of the line says which. No template has this character.
 BEGIN: Final = "\x1e"
 _MARK: Final = rf"{BEGIN}.*\n?"

@@ -26,16 +26,17 @@ from portbar import BuildError, Program, describe
 from portbar.choices.profile import forget
 from portbar.choices.strategy import choose
 from portbar.cli import doctor
-from portbar.device import quirks
+from portbar.device import matrix, quirks
 from portbar.device.addresses import address_of
 from portbar.device.child import ChildResult
 from portbar.device.facts import DeviceFacts, device_key, facts
-from portbar.device.quirks import QUIRKS, mesa
+from portbar.device.quirks import mesa
 from portbar.device.quirks.entry import Quirk, QuirkKernel, returns, run
 from tests.checkout import ROOT
 from tests.device import quirk_programs_host
 from tests.machine import Platform
 
+QUIRKS = quirks.table()
 OF_DEVICES = [quirk for quirk in QUIRKS if quirk.platform]
 OF_PLATFORMS = [quirk for quirk in QUIRKS if not quirk.platform]
 
@@ -268,6 +269,37 @@ def test_an_entry_matches_where_it_was_seen_and_not_elsewhere(
     monkeypatch.setattr(sys, "platform", "linux")
     assert by_name(name) in quirks.matching(has, log)
     assert by_name(name) not in quirks.matching(has_not, log)
+
+
+#: Facts of every implementation in the table, and of all devices with a record.
+SEEN = (
+    *(pocl(f"{release}  LLVM {llvm}.0.1") for release in ("3.0", "5.0+debian", "6.0", "7.1") for llvm in (14, 18, 21)),
+    *(kind(driver) for kind in (llvmpipe, rusticl) for driver in ("22.3.6", "25.0.7-2", "26.2.6-1")),
+    *(replace(intel(kind), extensions=extensions) for kind in ("CPU", "GPU") for extensions in ((), ("cl_khr_fp64",))),
+    *(intel("CPU"), replace(intel("CPU"), platform_name="another"), OCLGRIND),
+    *(DeviceFacts(nvidia=known) for known in ({"warp_size": 32}, {"compute_capability_major": 9})),
+    *(DeviceFacts(platform_name=name) for name in ("Apple", "Clover", "rusticl")),
+    *(known[1] for known in matrix._records()),
+)
+
+
+@pytest.mark.parametrize("module", quirks.MODULES)
+def test_a_module_is_imported_wherever_one_of_its_entries_may_match(
+    module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RUSTICL_ENABLE", raising=False)
+    for method in ("loopvec", "cbs"):
+        monkeypatch.setenv("POCL_WORK_GROUP_METHOD", method)
+        for of in SEEN:
+            wrong = [entry.name for entry in quirks._entries(module) if entry.where(of)]
+            assert not wrong or quirks.MODULES[module](of), f"{wrong} match {of}"
+    assert not all(quirks.MODULES[module](of) for of in SEEN)
+
+
+def test_all_modules_of_entries_are_in_the_table() -> None:
+    folder = Path(quirks.__file__).parent
+    found = {path.stem for path in folder.glob("*.py") if "\nENTRIES = " in path.read_text("utf-8")}
+    assert found == set(quirks.MODULES)
 
 
 def test_functions_that_kernels_share_are_inlined_where_that_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

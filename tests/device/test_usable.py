@@ -213,7 +213,7 @@ SHORT = DeviceFacts(name="llvmpipe (LLVM 15)", driver_version="22.3.6", type=("C
 
 def test_a_runtime_that_cannot_know_the_processor_names_another_one_that_works(monkeypatch):
     monkeypatch.setattr(usable.icd, "hiding_variable", lambda _: "")
-    remedy = next(quirk.workaround for quirk in quirks.QUIRKS if quirk.name == "pocl-unknown-cpu")
+    remedy = next(quirk.workaround for quirk in quirks.table() if quirk.name == "pocl-unknown-cpu")
     broken = usable.Usability(False, "unknown target CPU", remedy, 1.0)
     works = usable.Usability(True, "right", "", 1.0)
     there = [(DeviceAddress(i, 0, "", ""), of) for i, of in enumerate((POCL, SIMULATOR, SHORT, INTEL))]

@@ -19,7 +19,7 @@ import pytest
 import portbar
 from portbar.cli.output import explained
 from portbar.device.facts import DeviceFacts
-from portbar.device.quirks import QUIRKS, matching
+from portbar.device.quirks import matching, table
 from portbar.primitives import layout
 from portbar.primitives.grid import BARRIERS
 from portbar.primitives.headers import HEADERS, header_names, layout_of, render_header, resolve_includes
@@ -81,7 +81,7 @@ def test_documented_c_names_are_those_of_the_header() -> None:
 
 def test_the_survey_page_names_faults_as_the_commands_do() -> None:
     page = " ".join((DOCS / "survey.md").read_text(encoding="utf-8").split())
-    (unset,) = (quirk for quirk in QUIRKS if quirk.name == "rusticl-not-enabled")
+    (unset,) = (quirk for quirk in table() if quirk.name == "rusticl-not-enabled")
     assert explained(unset.fault, unset.workaround) in page
     (intel,) = (
         one["facts"] for one in load(next((ROOT / "vendor_matrix").glob("intel-r-opencl--amd-*.json")))["devices"]

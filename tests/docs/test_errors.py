@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from portbar.device.quirks import QUIRKS
+from portbar.device import quirks
 from portbar.launching.hints import _HINTS
 from tests.checkout import ROOT
 
@@ -46,7 +46,7 @@ def test_every_fault_that_is_injected_is_in_the_table() -> None:
 
 def test_the_hints_of_the_page_begin_as_those_of_the_errors_do() -> None:
     rows = PAGE.partition("| hint | meaning |\n")[2].splitlines()[1:]
-    given = (*(hint for _, hint in _HINTS), *(quirk.workaround for quirk in QUIRKS))
+    given = (*(hint for _, hint in _HINTS), *(quirk.workaround for quirk in quirks.table()))
     assert rows
     for row in rows:
         hint = row.split("|")[1].strip()

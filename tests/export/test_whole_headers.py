@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from portbar.backends.backend import BACKENDS
-from portbar.backends.nvidia import Nvidia
+from portbar.backends.ptx_base import Nvidia
 from portbar.choices.strategy import choose
 from portbar.errors import UnsupportedFeatureError
 from portbar.launching import export

@@ -13,14 +13,14 @@ import pytest
 import portbar
 from portbar.device import child
 from portbar.device.facts import facts
-from portbar.device.quirks import JOINS_LOST, QUIRKS, has_effect, matching
+from portbar.device.quirks import JOINS_LOST, has_effect, matching, table
 from portbar.errors import BuildError
 from portbar.launching import isolation
 from tests.checkout import environment
 from tests.fake_icd import vendors
 
 UNDER_IF, LOPSIDED = (
-    kernel.source for quirk in QUIRKS if quirk.name == "pocl-barrier-under-if" for kernel in quirk.kernels
+    kernel.source for quirk in table() if quirk.name == "pocl-barrier-under-if" for kernel in quirk.kernels
 )
 
 RIGHT = """

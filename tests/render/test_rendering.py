@@ -52,7 +52,7 @@ def broken(monkeypatch):
 def test_backends_own_the_assembly_and_workarounds_the_quirks():
     """Elsewhere templates know neither; lines are short, and each backend says once what an operation is."""
     effects = ("ids_lost", "joins_lost", "copies_shared", "leader_forgotten", "fences_are_barriers")
-    names = [quirk.name for quirk in quirks.QUIRKS]
+    names = [quirk.name for quirk in quirks.table()]
     banned = {
         **dict.fromkeys(header_names(), ("__asm__",)),
         **dict.fromkeys(("reduction", "split_barrier"), ("__asm__", *effects)),

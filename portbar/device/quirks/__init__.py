@@ -6,24 +6,46 @@ new fault is one entry in the module of its implementation; documentation, `port
 
 from __future__ import annotations
 
+import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from portbar.device.facts import DeviceFacts
-from portbar.device.quirks import apple, intel, mesa, nvidia, oclgrind, pocl
 from portbar.device.quirks.effects import *  # noqa: F403 (code asks for them as `quirks.NAME`)
 from portbar.device.quirks.effects import ANOTHER_RUNTIME
-from portbar.device.quirks.entry import Quirk
+
+if TYPE_CHECKING:  # each start asks for the entries of its device alone
+    from portbar.device.quirks.entry import Quirk
 
 _UPDATE = "update the driver, or use another runtime"
 
-#: The table. `registered` adds to it for a while.
-QUIRKS: list[Quirk] = [
-    *(*pocl.ENTRIES, *mesa.ENTRIES, *intel.ENTRIES, *nvidia.ENTRIES, *oclgrind.ENTRIES),
-    *apple.ENTRIES,
-]
+#: The modules of the table, in its order: the name of each, and whether a device may have one of its faults.
+MODULES: Final[Mapping[str, Callable[[DeviceFacts], bool]]] = {
+    "pocl": lambda facts: "PoCL" in facts.platform_version,
+    "mesa": lambda facts: facts.platform_name in {"rusticl", "Clover"} or facts.name.startswith("llvmpipe"),
+    "intel": lambda facts: (
+        facts.platform_name.startswith("Intel") or "cl_intel_concurrent_dispatch" in facts.extensions
+    ),
+    "nvidia": lambda facts: facts.nvidia is not None or facts.compute_capability > 0,
+    "oclgrind": lambda facts: facts.name.startswith("Oclgrind"),
+    "apple": lambda facts: facts.platform_name == "Apple",
+}
+
+#: What `registered` adds to the table for a while.
+_added: list[Quirk] = []
+
+
+def _entries(module: str) -> tuple[Quirk, ...]:
+    entries: tuple[Quirk, ...] = importlib.import_module(f"{__name__}.{module}").ENTRIES
+    return entries
+
+
+def table() -> list[Quirk]:
+    """Return the table."""
+    return [*(one for module in MODULES for one in _entries(module)), *_added]
 
 
 @contextmanager
@@ -32,20 +54,21 @@ def registered(quirk: Quirk) -> Iterator[None]:
 
     Programs that were compiled before it keep their choices. `ValueError` if the table has an entry of this name.
     """
-    if any(quirk.name == known.name for known in QUIRKS):
+    if any(quirk.name == known.name for known in table()):
         raise ValueError(f"the table of faults has an entry {quirk.name!r} already: choose another name")
-    QUIRKS.append(quirk)
+    _added.append(quirk)
     _of_device.cache_clear()
     try:
         yield
     finally:
-        QUIRKS.remove(quirk)
+        _added.remove(quirk)
         _of_device.cache_clear()
 
 
 def matching(facts: DeviceFacts, log: str = "") -> list[Quirk]:
     """Return the quirks of a device, in the order of the table."""
-    return [quirk for quirk in QUIRKS if quirk.matches(facts, log)]
+    of_modules = (one for module, may_have in MODULES.items() if may_have(facts) for one in _entries(module))
+    return [quirk for quirk in (*of_modules, *_added) if quirk.matches(facts, log)]
 
 
 @lru_cache(maxsize=64)
@@ -86,7 +109,7 @@ def loop_notice(facts: DeviceFacts, limit: int) -> str:
 
 def only_another_runtime() -> frozenset[str]:
     """Return the remedies that ask for another runtime, which may already be installed."""
-    return frozenset(quirk.workaround for quirk in QUIRKS if quirk.effect == ANOTHER_RUNTIME)
+    return frozenset(quirk.workaround for quirk in table() if quirk.effect == ANOTHER_RUNTIME)
 
 
 def explanation(facts: DeviceFacts, log: str) -> Quirk | None:
@@ -103,7 +126,7 @@ def remedy(facts: DeviceFacts, log: str) -> str:
 def markdown() -> str:
     """Return the table as Markdown for the documentation, one section per entry."""
     parts = []
-    for quirk in QUIRKS:
+    for quirk in table():
         parts += [f"## {quirk.name}\n\n{_sentence(quirk.fault)}\n", f"- **Seen.** {_sentence(quirk.seen)}"]
         parts.append(f"- **Workaround.** {_sentence(quirk.workaround)}")
         if quirk.everywhere:
@@ -114,7 +137,7 @@ def markdown() -> str:
 
 def tests_markdown() -> str:
     """Return for maintainers, as Markdown, the command of each entry that fails where its fault is gone."""
-    rows = [f"| {quirk.name} | `{quirk.retire.replace('|', chr(92) + '|')}` |" for quirk in QUIRKS]
+    rows = [f"| {quirk.name} | `{quirk.retire.replace('|', chr(92) + '|')}` |" for quirk in table()]
     return "\n".join(["| entry | gone when this fails |", "| --- | --- |", *rows, ""])
 
 
