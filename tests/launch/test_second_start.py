@@ -130,8 +130,8 @@ print(json.dumps([modules, [name for name in classes if name.startswith("portbar
 """
 #: Operation -> its text, and the most modules of portbar that it may import.
 ASKED = {
-    "program": ("kernel = portbar.Program(context, sys.argv[2]).kernel('k'); kernel(*launched).wait()", 95),
-    "sort": ("numbers = portbar.sort(queue, numbers)", 122),
+    "program": ("kernel = portbar.Program(context, sys.argv[2]).kernel('k'); kernel(*launched).wait()", 74),
+    "sort": ("numbers = portbar.sort(queue, numbers)", 119),
 }
 
 

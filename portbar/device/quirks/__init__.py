@@ -34,7 +34,7 @@ MODULES: Final[Mapping[str, Callable[[DeviceFacts], bool]]] = {
     "apple": lambda facts: facts.platform_name == "Apple",
 }
 
-#: What `registered` adds to the table for a while.
+#: Entries that `registered` adds for a while.
 _added: list[Quirk] = []
 
 
