@@ -228,7 +228,7 @@ def tried(environment: Environment, folder: Path, *, quick: bool = False, only: 
     going = step("system", place.make())
     if going and environment.packages:
         words = " ".join(environment.packages)
-        # A mirror may lag behind a release that changes daily. Signatures are checked all the same.
+        # A mirror may be older than a release that changes daily. Signatures are checked all the same.
         lagging = "-o Acquire::Check-Valid-Until=false"
         command = f"apt-get update -q {lagging} && apt-get install -q -y --no-install-recommends {words}"
         going = step("system", place.run(command, 900, "root"))
