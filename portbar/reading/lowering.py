@@ -39,7 +39,7 @@ class Lowering(Written):
     def _branch(self, condition: str, arms: Sequence[str]) -> str:
         """One or two branches with a barrier, of their statements."""
         if not self._by_turns:
-            taken = [f"{{ {self._apart_after} {arm}{self._barrier} }}" for arm in arms]
+            taken = [f"{{ {self._apart_after} {arm}{self._apart_after} }}" for arm in arms]
             return f"{self._barrier} if ({condition}) {' else '.join(taken)} {self._apart_after} "
         declared, heads, firsts = self._turns(condition, len(arms))
         made = "".join(
