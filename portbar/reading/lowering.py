@@ -48,6 +48,10 @@ class Lowering(Written):
         )
         return f"{declared} {self._barrier} {made}"
 
+    def _part(self, node: Node) -> str:
+        """A statement that parts an expression from a barrier after it, "" where that is not needed."""
+        raise NotImplementedError
+
     def _form_list(self, parts: Sequence[Node]) -> None:
         """Bring statements into the form that are part of an expression."""
         raise NotImplementedError
@@ -66,7 +70,7 @@ class Lowering(Written):
         before, value = self._lowered(node, is_used=False)
         rest = "" if re.fullmatch(r"portbar_value_\d+", _CASTS.sub("", value)) or not value else f"{value}; "
         self._begin(begin, "{")
-        self._replace(begin, end, f"{before}{rest}}}")
+        self._replace(begin, end, f"{before}{rest}{self._part(node)}}}")
 
     def _is_plain(self, node: Node) -> bool:
         """Whether a statement is a call with a barrier, maybe one whose result a variable gets, and nothing else branches."""
@@ -100,8 +104,8 @@ class Lowering(Written):
                 second, other = self._lowered(right)
                 name = self._name("value")
                 taken = name if self._tree.operator(node) == kinds.BOTH else f"!{name}"
-                branch = self._branch(taken, [f"{second}{name} = {other}; "])
-                return f"{first}bool {name} = {one}; {branch}", name
+                branch = self._branch(taken, [f"{second}{name} = {other}; {self._part(right)}"])
+                return f"{first}bool {name} = {one}; {self._part(left)}{branch}", name
         if node.kind == kinds.TERNARY and any(map(self._holds, node.kids[1:])):
             first, condition = self._lowered(node.kids[0])
             chosen, name = self._name("taken"), "" if self._tree.is_void(node) else self._name("value")
@@ -109,11 +113,11 @@ class Lowering(Written):
             for kid in node.kids[1:]:
                 before, value = self._lowered(kid, is_used=bool(name))
                 given = f"{name} = {value}; " if name else f"{value}; " if value else ""
-                arms.append(f"{before}{given}")
+                arms.append(f"{before}{given}{self._part(kid)}")
             declared = f"const bool {chosen} = {condition};"
             if name:
                 declared += f" __typeof__({self._source(*extent)}) {name};"
-            return f"{first}{declared} {self._branch(chosen, arms)}", name
+            return f"{first}{declared} {self._part(node.kids[0])}{self._branch(chosen, arms)}", name
         if node.kind == kinds.BINARY and self._tree.operator(node) == kinds.COMMA and self._holds(node.kids[1]):
             first, one = self._lowered(node.kids[0], is_used=False)
             second, other = self._lowered(node.kids[1], is_used=is_used)
@@ -149,7 +153,7 @@ class Lowering(Written):
             elif is_argument and self._branches(kid) and not self._tree.is_void(kid):
                 name = self._name("value")
                 source = self._source(begin, end)
-                more, value = f"const __typeof__((0, {source})) {name} = {source}; ", name
+                more, value = f"const __typeof__((0, {source})) {name} = {source}; {self._part(kid)}", name
             else:
                 continue
             before += more
@@ -189,7 +193,7 @@ class Lowering(Written):
         if not self._branches_besides(condition):
             return before, value
         name = self._name(stem)
-        return f"{before}const bool {name} = {value}; ", name
+        return f"{before}const bool {name} = {value}; {self._part(condition)}", name
 
     def _branches_besides(self, node: Node) -> bool:
         """Whether an expression has control flow, but for calls with a barrier."""

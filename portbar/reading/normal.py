@@ -20,6 +20,7 @@ from typing import Final, TypeGuard
 
 from portbar.reading import kinds
 from portbar.reading.edits import Inserted, UnformedError
+from portbar.reading.forks import Forks
 from portbar.reading.loops import LOOPS, Loop, parts
 from portbar.reading.lowering import Lowering
 from portbar.reading.sameness import Sameness
@@ -35,6 +36,8 @@ _LEFT: Final = "portbar_left"
 _GONE: Final = "portbar_gone"
 #: True in each work-item, which PoCL finds out after it has looked for what differs.
 _EACH: Final = "if (get_local_id(0) < get_local_size(0))"
+#: True in none of them.
+_NONE: Final = "if (get_local_id(0) >= get_local_size(0))"
 #: Branches with a barrier in a function that stay branches in all functions. With three in a loop PoCL 5.0 takes as long for
 #: both forms; then its time doubles with each branch, and hardly grows with each loop.
 _MOST_BRANCHES: Final = 2
@@ -192,6 +195,7 @@ class _Form(Lowering):
         self._result = ""
         self._body = (0, 0)
         self._collectives: list[int] = []
+        self._in_loops = False
         self._labels: dict[str, _Label] = {}
         self._end_of_function = _Meeting(_END)
         self._jumps_made = 0
@@ -202,6 +206,7 @@ class _Form(Lowering):
         #: Operators of reductions, say, are called by portbar's text.
         self._sameness = Sameness(tree, checked=lambda _: ITEM, trusts_arguments=False)
         self._sameness.settle(one for one in tree.whole if not tree.unread_in(one))
+        self._shapes = Forks(tree, self._branches)
         self._by_turns = any(self._branches_of(one) > _MOST_BRANCHES for one in filter(self.concerns, tree.whole))
 
     def _between(self, begin: int, end: int) -> bool:
@@ -221,6 +226,8 @@ class _Form(Lowering):
         self._collectives = sorted(self._calls(block))
         self._labels = {}
         self._find_labels(block, ())
+        loops = any(node.kind in LOOPS and self._holds(node) for node in below(block))
+        self._in_loops = loops or self._by_turns or bool(self._labels) or not self._tree.is_kernel(function)
         self._end_of_function = _Meeting(_END)
         self._jumps_made = 0
         self._flagged = {}
@@ -264,8 +271,22 @@ class _Form(Lowering):
     def _part_loops(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
             loop = node.kids[-1] if node.kind == ATTRIBUTED and node.kids else node
-            if loop.kind not in LOOPS or not self._parts_each(loop, self._extent(node)[0], self._ends(loop)):
-                self._part_loops(node.kids)
+            if loop.kind in LOOPS:
+                if self._parts_each(loop, self._extent(node)[0], self._ends(loop)):
+                    continue
+                self._part_turns(self._parts(loop).body)
+            self._part_loops(node.kids)
+
+    def _part_turns(self, body: Node) -> None:
+        """Begin the turns of a loop that all go through alike with a statement where loops are all that they begin with.
+
+        PoCL makes barriers in some of several loops in a loop, and one where the turn begins. Where another loop begins right
+        there, without one, PoCL 5.0 does not find the part before it (`exit != NULL`, ParallelRegion.cc).
+        """
+        loops = [part for part in body.kids if any(one.kind in LOOPS for one in (part, *below(part)))]
+        branches = (part for part in body.kids if self._shapes.ends(part))
+        if self._is_block(body) and len(loops) > 1 and next(branches, None) is loops[0]:
+            self._begins_first(self._extent(body)[0] + 1, self._work)
 
     def _parts_each(self, node: Node, begin: int, end: int) -> bool:
         """Put a loop that work-items may leave at different turns under a condition on ids; whether it is one."""
@@ -299,6 +320,10 @@ class _Form(Lowering):
         made = Inserted("")
         self._before.setdefault(at, []).insert(0, made)
         return made
+
+    def _begins_first(self, at: int, text: str) -> None:
+        """Insert at a place, where others may have inserted before."""
+        self._after.setdefault(at, []).append(Inserted(f" {text} "))
 
     def _begins_last(self, at: int, text: str) -> None:
         """Insert at a place, after what others insert there."""
@@ -437,9 +462,21 @@ class _Form(Lowering):
             self._statement_at(node, self._extent(node)[0], context)
         elif kind not in kinds.STATEMENT and self._holds(node):
             self._expression(node)
-        elif not context.each:
-            # An expression may have statements in it.
-            self._part_loops(node.kids)
+        else:
+            if not context.each:
+                # An expression may have statements in it.
+                self._part_loops(node.kids)
+            part = self._part(node)
+            if part and kind != kinds.DECLARATIONS:
+                self._begin(self._extent(node)[0], "{")
+                part += "}"
+            if part:
+                self._end(self._ends(node), part)
+
+    def _part(self, node: Node) -> str:
+        """Part what branches from a barrier after it, in a loop with one."""
+        apart = any(one.is_loop and not one.holds for one in self._around.targets)
+        return f"{_NONE} {self._work} " if self._in_loops and not apart and self._shapes.twice(node) else ""
 
     def _statement_at(self, node: Node, begin: int, context: _Context) -> None:
         """A statement with others in it, before which text goes to `begin`."""
@@ -565,7 +602,7 @@ class _Form(Lowering):
         Right before the barrier at the end of a turn of a loop in a loop, PoCL 5.0 takes one for a branch that all take.
         """
         last = (node.kids[-1] if node.kids else None) if node.kind == kinds.BLOCK else node
-        if last is None or not self._forks(last):
+        if last is None or not self._shapes.ends(last):
             return False
         # A condition with a barrier is tested in a statement of its own.
         return not any(map(self._holds, last.kids[1:] if last.kind == kinds.IF else [last]))
@@ -631,8 +668,8 @@ class _Form(Lowering):
         the process (`createParallelRegionBefore`): they have an end of their own. So it is with two arms of one branch, and
         with branches in the end of others.
         """
-        ended = [arm for arm in arms if self._forks(arm) and (self._by_turns or self._forks_within(arm))]
-        if len(arms) == 2 and all(map(self._forks, arms)) and arms[0] not in ended:
+        ended = [arm for arm in arms if self._shapes.ends(arm) and (self._by_turns or self._forks_within(arm))]
+        if len(arms) == 2 and all(map(self._shapes.ends, arms)) and arms[0] not in ended:
             ended.append(arms[0])
         for arm in ended:
             begin, end = self._extent(arm)[0], self._ends(arm)
@@ -652,12 +689,6 @@ class _Form(Lowering):
         # Each `if` of a chain is in the `else` of another, and not deeper.
         arms = [arm for arm in node.kids[1:] if arm is node.kids[1] or arm.kind == kinds.BLOCK]
         return any(_last(arm).kind in _HEADS for arm in arms)
-
-    def _forks(self, node: Node) -> bool:
-        """Whether a statement may end where several ways through it meet."""
-        if node.kind in (kinds.BLOCK, kinds.LABEL, kinds.CASE, kinds.DEFAULT, ATTRIBUTED):
-            return bool(node.kids) and self._forks(node.kids[-1])
-        return node.kind in _HEADS or (node.kind not in _JUMPS and self._branches(node))
 
     def _is_block(self, node: Node) -> bool:
         """Whether a statement is a block whose braces no macro writes."""
@@ -700,12 +731,15 @@ class _Form(Lowering):
             name = self._name("again")
             before, value = self._lowered(loop.condition)
             head, close = f"{{ bool {name}; {self._barrier}", " }"
-            last = f"{before}{name} = {value}; {self._barrier} "
+            last = f"{before}{name} = {value}; {self._part(loop.condition)}{self._barrier} "
             if left:
                 first = ""
                 last = f"{self._unless(left, before, name, value)} {self._barrier} "
             self._replace(*self._extent(loop.condition), name)
         target.meeting = _Meeting(self._name("turn"))
+        if left != _LEFT and not context.by_flag and self._leaves(loop.body, inside):
+            # Where a jump leaves the scope of variables, a compiler makes one end of it and of the turn's.
+            last += self._work
         self._begin(begin, head)
         after = self._end(self._ends(node), "")
         self._arm(loop.body, inside, leaving, first=first, target=target, last=last)
@@ -803,6 +837,8 @@ class _Form(Lowering):
 
     def _turns_apart(self, node: Node, body: Node, begin: int, context: _Context, inside: _Context) -> None:
         inside.each = context.each or self._parts_each(node, begin, self._ends(node))
+        if not inside.each:
+            self._part_turns(body)
         self._statement(body, inside)
 
     def _jump(self, node: Node, context: _Context) -> None:
@@ -814,7 +850,7 @@ class _Form(Lowering):
         if node.kind == kinds.RETURN:
             if value is not None:
                 lowered, made = self._lowered(value)
-                before = f"{lowered}{_RESULT} = {made}; "
+                before = f"{lowered}{_RESULT} = {made}; {self._part(value)}"
             if not (whole and context.by_flag):
                 text = self._end_of_function.goto(whole=whole)
         elif node.kind == kinds.GOTO and whole:
@@ -969,7 +1005,7 @@ class _Form(Lowering):
     def _cases_apart(self, block: Node) -> None:
         """Cases that each work-item takes on its own: as two branches that both end in one."""
         parts = block.kids if block.kind == kinds.BLOCK else ()
-        ends = [after for part, after in pairwise(parts) if after.kind == kinds.BREAK and self._forks(part)]
+        ends = [after for part, after in pairwise(parts) if after.kind == kinds.BREAK and self._shapes.ends(part)]
         for end in ends:
             at = self._extent(end)[0]
             if self._tree.word_at(at) == "break":
