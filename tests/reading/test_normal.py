@@ -395,3 +395,52 @@ def test_no_line_moves() -> None:
     for word in ("/* last */", "default", "PORTBAR_ENTER", "static bool g"):
         if word != "default":
             assert made[: made.index(word)].count("\n") == text[: text.index(word)].count("\n")
+
+
+_TWICE = "a[0] = a[1] ? (a[2] ? g(5u) : g(6u)) : (a[3] ? g(7u) : g(8u));"
+_NOBODY = "if (get_local_id(0) >= get_local_size(0)) W;"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_parted"),
+    [
+        (f"for (uint k = 0u; k < n; ++k) {{ {MEET} {_TWICE} }}", True),
+        (f"for (uint k = 0u; k < n; ++k) {{ {MEET} if (a[1]) {_TWICE} }}", True),
+        (f"for (uint k = 0u; k < n; ++k) {{ a[0] = n ? {SUM} : {_TWICE[7:-1]}; }}", True),
+        (f"for (uint k = 0u; k < n; ++k) {{ {MEET} f2(a); }}", True),
+        (f"for (uint k = 0u; k < n; ++k) {{ {MEET} f3(a); }}", True),
+        (f"for (uint k = 0u; k < n; ++k) {{ {MEET} f1(a); }}", False),
+        (f"for (uint k = 0u; k < n; ++k) {{ {MEET} a[0] = a[1] ? (a[2] ? a[5] : a[6]) : 1u; }}", False),
+        # No loop is around the barrier, or the loop has none.
+        (f"{_TWICE} {MEET}", False),
+        (f"for (uint k = 0u; k < n; ++k) {{ {MEET} for (uint j = 0u; j < n; ++j) {{ {_TWICE} }} }}", False),
+    ],
+)
+def test_what_branches_twice_is_parted_from_a_barrier_in_a_loop(text: str, *, is_parted: bool) -> None:
+    functions = (
+        "uint g(uint n);\n"
+        "static void f1(global uint *a) { if (a[1]) { if (a[2]) g(1u); } else a[3] = 1u; }\n"
+        "static void f2(global uint *a) { if (a[1]) { if (a[2]) g(1u); } else if (a[3]) g(2u); }\n"
+        "static uint f3(global uint *a) { if (a[1]) { if (a[2]) return 1u; return 2u; } return 3u; }\n"
+    )
+    assert (_NOBODY in body(text, functions)) is is_parted
+
+
+@pytest.mark.parametrize(
+    ("text", "is_parted"),
+    [
+        ("for (uint j = 0u; j < n; ++j) f(); for (uint j = 0u; j < n; ++j) f();", True),
+        ("uint q = 1u; for (uint j = 0u; j < n; ++j) f(); if (n) for (uint j = 0u; j < n; ++j) f();", True),
+        ("for (uint j = 0u; j < n; ++j) f();", False),
+        ("if (n) f(); for (uint j = 0u; j < n; ++j) f(); for (uint j = 0u; j < n; ++j) f();", False),
+    ],
+)
+def test_a_turn_that_begins_with_one_of_several_loops_begins_with_a_statement(text: str, *, is_parted: bool) -> None:
+    found = body(f"for (uint k = 0u; k < n; ++k) {{ {text} }}")
+    assert found.startswith("for (uint k = 0u; k < n; ++k) { W;") is is_parted
+
+
+def test_branches_of_expressions_and_turns_that_all_leave_end_in_a_statement() -> None:
+    assert body(f"a[0] = n ? {SUM} : 3u;").count("B; W; } ") == 2
+    assert "B; W; } while (portbar_again_" in body(f"do {{ if (n) break; {MEET} }} while ({SUM} < n);")
+    assert "B; } while (portbar_again_" in body(f"do {{ f(); }} while ({SUM} < n);")

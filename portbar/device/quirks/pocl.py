@@ -137,6 +137,45 @@ kernel void lopsided(global uint *out, const uint n)
 }
 """
 
+#: Seen to abort PoCL 5.0, the second with work-groups of one work-item.
+_BRANCHES_TWICE = """
+kernel void branches_twice(global uint *out, const uint n)
+{
+    const uint item = (uint)get_local_id(0);
+    for (uint i = 0u; i < n; ++i) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if ((item & 1u) != 0u) {
+            if ((item & 2u) != 0u)
+                atomic_add(out + 1, 1u);
+            else
+                atomic_sub(out + 2, 2u);
+        } else {
+            if ((item & 2u) != 0u)
+                atomic_or(out + 3, 1u);
+            else
+                atomic_xor(out + 4, 1u);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+}
+"""
+_BEGINS_WITH_A_LOOP = """
+kernel void begins_with_a_loop(global uint *out, const uint n)
+{
+    const uint item = (uint)get_local_id(0);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint i = 0u; i < n; ++i) {
+        for (uint j = 3u; j > 0u; --j)
+            atomic_max(out + 1, item == n ? 1u : 0u);
+        for (uint j = 0u; j < n; ++j) {
+            atomic_add(out + 2, 2u);
+            atomic_max(out + 3, i);
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+"""
+
 _IDS_AGAIN = """
 kernel void ids_again(global uint *out, local uint *shelf)
 {
@@ -410,6 +449,27 @@ ENTRIES = (
         kernels=(
             QuirkKernel(_UNDER_IF, words=64, global_size=64, local_size=64, arguments=(4,)),
             QuirkKernel(_LOPSIDED, words=64, global_size=64, local_size=64, arguments=(64,)),
+        ),
+        shows=CRASHES,
+        limit=60,
+        environment=_LOOPVEC,
+    ),
+    _quirk(
+        name="pocl-part-not-found",
+        where=_release(5),
+        symptom=r"createParallelRegionBefore|ParallelRegion::Create",
+        fault=(
+            "the process aborts while it compiles a barrier in a loop after a branch of which both ways branch again, or a "
+            "loop that begins with one of several loops"
+        ),
+        seen="PoCL 5.0 (16 cores), 2026-11",
+        workaround=(
+            "portbar.Program puts a branch that nobody takes, or a statement of all work-items, between them; for other "
+            "programs, set `POCL_WORK_GROUP_METHOD=cbs` before Python starts"
+        ),
+        kernels=(
+            QuirkKernel(_BRANCHES_TWICE, words=64, global_size=64, local_size=64, arguments=(4,)),
+            QuirkKernel(_BEGINS_WITH_A_LOOP, words=64, arguments=(4,)),
         ),
         shows=CRASHES,
         limit=60,
