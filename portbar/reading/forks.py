@@ -1,8 +1,8 @@
 """Branches of which both ways branch again before they meet: where a barrier follows in a loop, PoCL 5.0 ends the process.
 
 It parts each branch from the barrier by a block of its own, the inner ones first. For the outer one none is left that leads to
-the barrier; LLVM makes the end of the kernel of its block (`region_entry_barrier`, Kernel.cc). A branch that nobody takes,
-between them and the barrier, is what leads there.
+the barrier; LLVM makes the end of the kernel of its block (`region_entry_barrier`, Kernel.cc). A branch that no work-item
+takes, between them and the barrier, is what leads there.
 """
 
 from __future__ import annotations

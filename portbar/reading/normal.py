@@ -278,7 +278,7 @@ class _Form(Lowering):
             self._part_loops(node.kids)
 
     def _part_turns(self, body: Node) -> None:
-        """Begin the turns of a loop that all go through alike with a statement where loops are all that they begin with.
+        """Begin each turn with a statement, in a loop that all go through alike, where a turn begins with one of several loops.
 
         PoCL makes barriers in some of several loops in a loop, and one where the turn begins. Where another loop begins right
         there, without one, PoCL 5.0 does not find the part before it (`exit != NULL`, ParallelRegion.cc).
@@ -474,7 +474,7 @@ class _Form(Lowering):
                 self._end(self._ends(node), part)
 
     def _part(self, node: Node) -> str:
-        """Part what branches from a barrier after it, in a loop with one."""
+        """Part a branch from a barrier after it, in a loop with one."""
         apart = any(one.is_loop and not one.holds for one in self._around.targets)
         return f"{_NONE} {self._work} " if self._in_loops and not apart and self._shapes.twice(node) else ""
 

@@ -464,7 +464,7 @@ ENTRIES = (
         ),
         seen="PoCL 5.0 (16 cores), 2026-11",
         workaround=(
-            "portbar.Program puts a branch that nobody takes, or a statement of all work-items, between them; for other "
+            "portbar.Program puts a branch that no work-item takes, or a statement of all work-items, between them; for other "
             "programs, set `POCL_WORK_GROUP_METHOD=cbs` before Python starts"
         ),
         kernels=(
