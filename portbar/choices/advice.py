@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 #: How much faster one way must be for a verdict: costs of two measurements minutes apart differ by as much.
 EVEN: Final = 0.1
 
+#: The same where the costs are doubtful: those of two processors with the same runtime differ by two to four times.
+EVEN_DOUBTFUL: Final = 1.0
+
 ONE_KERNEL: Final = "one kernel"
 RELAUNCH: Final = "relaunch"
 EITHER: Final = "either"
@@ -52,7 +55,8 @@ class Advice:
     one_kernel, relaunching : float
         The whole program either way.
     verdict : str
-        ``"one kernel"``, ``"relaunch"``, or ``"either"`` where they differ by less than a tenth.
+        ``"one kernel"``, ``"relaunch"``, or ``"either"`` where they differ by less than a tenth. With times of another
+        processor, or of an idle machine where this one was busy, ``"either"`` holds up to a factor of two.
     reason : str
         The verdict in words, with the costs that it rests on.
     costs : mapping of str to float
@@ -157,9 +161,10 @@ def advise(
         again = iterations * (work + of["check"])
     else:
         again = of["launch"] + work + (iterations - 1) * max(work + of["gap"], of["enqueue"])
-    verdict = RELAUNCH if one_group else verdict_of(again / one)
+    even = EVEN_DOUBTFUL if costs.doubtful else EVEN
+    verdict = RELAUNCH if one_group else verdict_of(again / one, even)
     slowest = iterations * (work + known.relaunch * 1e-6)
-    if verdict == RELAUNCH and not one_group and not complete and slowest > one / (1 + EVEN):
+    if verdict == RELAUNCH and not one_group and not complete and slowest > one / (1 + even):
         verdict = EITHER
     advice = Advice(
         device=facts.name,
@@ -176,12 +181,12 @@ def advise(
         source=costs.source,
         complete=complete,
     )
-    return advice if one_group else replace(advice, reason=_reason(advice))
+    return advice if one_group else replace(advice, reason=_reason(advice, doubtful=costs.doubtful))
 
 
-def verdict_of(speedup: float) -> str:
+def verdict_of(speedup: float, even: float = EVEN) -> str:
     """The verdict on a program that takes this many times as long by relaunching as in one kernel."""
-    return ONE_KERNEL if speedup >= 1 + EVEN else RELAUNCH if speedup <= 1 / (1 + EVEN) else EITHER
+    return ONE_KERNEL if speedup >= 1 + even else RELAUNCH if speedup <= 1 / (1 + even) else EITHER
 
 
 def us_text(seconds: float) -> str:
@@ -192,7 +197,7 @@ def us_text(seconds: float) -> str:
     return f"{seconds * 1e6:.3g} us"
 
 
-def _reason(advice: Advice) -> str:
+def _reason(advice: Advice, *, doubtful: bool) -> str:
     of, work, complete = advice.costs, advice.work_per_iteration, advice.complete
     if advice.host_checks:
         beside = f"a launch that the host waits for and reads after adds {us_text(of['check'])} to each iteration"
@@ -204,7 +209,9 @@ def _reason(advice: Advice) -> str:
         beside = f"a launch that follows another adds {us_text(of['gap'])} to each iteration"
     text = f"a barrier adds {us_text(of['barrier'])} to each iteration; {beside}"
     entering = of["grid"] - of["launch"]
-    if advice.verdict != ONE_KERNEL and entering > advice.iterations * of["barrier"]:
+    if advice.verdict == EITHER and doubtful:
+        text += "; these times are not this machine's, so less than a factor of two decides nothing"
+    elif advice.verdict != ONE_KERNEL and entering > advice.iterations * of["barrier"]:
         text += f"; entering a grid costs {us_text(entering)} more than a launch, "
         text += f"which {advice.iterations} iterations do not recover"
     elif advice.verdict == EITHER and complete:
@@ -229,11 +236,14 @@ def _of_device(device: cl.Device | cl.CommandQueue) -> tuple[DeviceFacts, Costs,
     """Facts, costs, and why a grid has one work-group only, of a device of this machine."""
     profile = describe(device_of("advise", device))
     costs = known_costs(profile.facts)
+    rejected = profile.findings.times_rejected if profile.findings is not None else None
     if costs is None:
         raise RecordError(
-            f"no barrier times of {profile.facts.name} are known: measure them once with `portbar bench barrier`, which takes "
-            "half a minute, or with `portbar survey`"
+            f"no barrier times of {profile.facts.name} are known{f' ({rejected})' if rejected else ''}: measure them once with "
+            "`portbar bench barrier`, which takes half a minute, or with `portbar survey`"
         )
+    if rejected:
+        costs = replace(costs, source=f"{costs.source}; {rejected}", doubtful=True)
     strategy = choose(profile)
     return profile.facts, costs, strategy.max_groups_reason if strategy.max_groups == 1 else ""
 

@@ -62,6 +62,9 @@ def _with_lent(of: DeviceFacts, found: Findings | None, of_root: Findings | None
     if filled is not found:
         found = replace(filled, source=f"{found.source}; what it did not measure by {record}")
     for part, words in matrix.LENT.items():
+        if part == "barrier_table" and found.times_rejected is not None:
+            # The machine is a busy one, unlike those of records.
+            continue
         if not getattr(found, part) and getattr(lent, part):
             found = replace(found, **{part: getattr(lent, part)}, source=f"{found.source}; {words}{record}")
     return found

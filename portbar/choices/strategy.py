@@ -122,22 +122,28 @@ def _most_groups(profile: DeviceProfile) -> tuple[int | None, str]:
     return None, ""
 
 
-def _choose_barrier(facts: DeviceFacts, measured: BarrierTable, wanted: str | None) -> tuple[Choice, BarrierTable]:
+def _choose_barrier(profile: DeviceProfile, tuning: Tuning, wanted: str | None) -> tuple[Choice, BarrierTable]:
     """The barrier algorithm, and the measured table of those that may be chosen by it, empty where the choice holds for all."""
+    facts = profile.facts
     if wanted is not None:
         if lacks := BARRIERS[wanted].lacks(facts):
             raise UnsupportedFeatureError(f"{facts.name}: {wanted} was requested, but {lacks}")
         return Choice(wanted, "requested"), ()
     # A record may come from another version, with algorithms that this one does not have.
     usable = [name for name, one in BARRIERS.items() if one.bounded and one.lacks(facts) is None]
-    table = tuple(row for row in measured if row[2] in usable)
-    # Which group counts the table is about is only known when it has been looked into, by `for_groups`.
-    why = (
-        "the device's measured barrier times favour no other"
-        if table
-        else "no barrier times are stored for this device"
-    )
-    return Choice(usable[0], f"it takes the fewest steps; {why}"), table
+    table = tuple(row for row in tuning.table if row[2] in usable)
+    if table:
+        # Which group counts the table is about is only known when it has been looked into, by `for_groups`.
+        why = f"the barrier times measured {tuning.origin} favour no other"
+        return Choice(usable[0], f"it takes the fewest steps; {why}"), table
+    rejected = profile.findings.times_rejected if profile.findings is not None else None
+    why = rejected or "no barrier times are stored for this device"
+    # Threads of the host wait on cores that other processes use. With no instruction to pause, the first algorithm is the same.
+    if "pause" in profile.units.instructions:
+        for name in usable:
+            if BARRIERS[name].suits_shared_cores:
+                return Choice(name, f"it degrades least while other processes use the cores; {why}"), ()
+    return Choice(usable[0], f"it takes the fewest steps; {why}"), ()
 
 
 def choose(
@@ -191,7 +197,7 @@ def choose(
         atomics = replace(atomics, reason=f"{atomics.reason}; by {known.source}")
     first = next(iter(DISCOVERIES.values()))
     tuning = _tuning(facts, known, backend)
-    barrier, table = _choose_barrier(facts, tuning.table, asked.get("device_barrier"))
+    barrier, table = _choose_barrier(profile, tuning, asked.get("device_barrier"))
     split, split_reason = split_barrier.select(facts, findings, asked.get("split_barrier"), debug=debug)
     max_groups, why = _most_groups(profile)
     std = backend.std(facts, findings)

@@ -17,7 +17,7 @@ from portbar.device.addresses import DeviceAddress
 from portbar.errors import Error
 from portbar.records.plain import amount
 from portbar.records.scrubbing import anonymous
-from portbar.survey.measuring.barrier_table import barrier_table, store_table, unsteady
+from portbar.survey.measuring.barrier_table import barrier_table, reject_times, store_table, unsteady
 from portbar.survey.measuring.probe import probe
 from portbar.survey.steps.barrier import BarrierStep, notes, times_table
 from portbar.survey.steps.step import run_step
@@ -100,6 +100,7 @@ def _measure_into(entry: dict[str, Any], device: cl.Device, payload: dict[str, A
     elif table and entry["status"] == "ok":
         if unsteady(rows):
             entry["reason"] = _VARY
+            reject_times(device)
         else:
             store_table(device, table, rows)
             entry["stored"] = True

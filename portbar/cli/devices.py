@@ -60,12 +60,15 @@ def _device(address: DeviceAddress, of: DeviceFacts, verdict: Usability) -> dict
     from portbar.choices.profile import profile_of  # noqa: PLC0415 (`listed` imports it while the drivers are listed)
 
     profile, notice = profile_of(of), ""
+    findings = profile.findings
     if verdict.usable and profile.loop_limit is not None:
         notice = loop_notice(profile.facts, profile.loop_limit)
     return device_json(address, of, verdict) | {
         "address": address.to_json(),
         "facts": of.to_json(),
         "notice": notice,
+        "findings": findings.origin if findings is not None else None,
+        "doubt": findings.doubt if findings is not None and verdict.usable else "",
     }
 
 
@@ -113,5 +116,7 @@ def _show(report: dict[str, Any]) -> None:
             remark(f"{title} does not work:", explained(entry["reason"], entry["remedy"]))
         elif entry["notice"]:
             remark(f"{title} works, but:", f"{entry['notice']}.")
+        if entry["doubt"]:
+            remark(f"{title} works, with findings of:", f"{entry['doubt']}.")
     for platform in report["empty_platforms"]:
         remark(f"{platform['name']} has no device:", explained(platform["reason"], platform["remedy"]))

@@ -106,10 +106,11 @@ def _examine() -> dict[str, Any]:
 
 def _device(address: DeviceAddress, of: DeviceFacts, verdict: Usability) -> dict[str, Any]:
     """Return a device as JSON values: whether it works, its known faults, and the strategy that portbar chooses."""
-    profile, strategy, refused = profile_of(of), None, ""
+    profile, strategy, refused, why = profile_of(of), None, "", None
     if verdict.usable:
         try:
-            strategy = choose(profile).summary()
+            chosen = choose(profile)
+            strategy, why = chosen.summary(), chosen.device_barrier.reason
         except UnsupportedFeatureError as error:
             refused = str(error)
     return device_json(address, of, verdict) | {
@@ -117,8 +118,9 @@ def _device(address: DeviceAddress, of: DeviceFacts, verdict: Usability) -> dict
             {name: getattr(quirk, name) for name in ("name", "fault", "seen", "workaround", "retire")}
             for quirk in quirks.matching(of, "" if verdict.usable else verdict.reason)
         ],
-        "findings": profile.findings.source if profile.findings is not None else None,
+        "findings": profile.findings.origin if profile.findings is not None else None,
         "strategy": strategy,
+        "device_barrier_reason": why,
         "refused": refused,
     }
 
@@ -166,6 +168,7 @@ def _show_state(entry: dict[str, Any]) -> None:
     _indented(f"works; findings: {known}", "green")
     if entry["strategy"]:
         _indented(f"strategy: {entry['strategy']}")
+        _indented(f"device barrier because: {entry['device_barrier_reason']}")
     elif entry["findings"] is None:
         _indented("until then it is unknown whether it can synchronise work-groups", "yellow")
     else:

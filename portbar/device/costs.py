@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any, Final
 
 from portbar.device import matrix
 from portbar.device.facts import DeviceFacts, device_key
+from portbar.device.findings import ANOTHER_PROCESSOR
 from portbar.device.tuning import MOST
 from portbar.errors import RecordError
 from portbar.records import cache
@@ -52,6 +53,8 @@ class Costs:
 
     shapes: tuple[ShapeCosts, ...]
     source: str
+    #: Whether they may differ much from those of this machine: another processor's, or an idle one's where this one was busy.
+    doubtful: bool = False
 
     @property
     def local_sizes(self) -> tuple[int, ...]:
@@ -157,8 +160,9 @@ def store_costs(of: DeviceFacts, costs: Costs) -> None:
 def known_costs(of: DeviceFacts) -> Costs | None:
     """The costs of a device: those measured on this machine, else of the most similar device in the vendor matrix.
 
-    The latter only where it has as many compute units, since barriers cost more the more work-groups meet. None where there
-    are none. A cache entry that cannot be read gives a `CacheWarning` and counts as absent.
+    The latter only where it has as many compute units, since barriers cost more the more work-groups meet. The source names
+    the device if it is another processor. None where there are none. A cache entry that cannot be read gives a `CacheWarning`
+    and counts as absent.
     """
     key = device_key(of)
     stored = cache.load(CACHE_KIND, key)
@@ -174,5 +178,7 @@ def known_costs(of: DeviceFacts) -> Costs | None:
     for entry in find(slug).record["devices"]:
         facts = DeviceFacts.from_json(entry["facts"])
         if facts.platform_name == of.platform_name and facts.compute_units == of.compute_units:
-            return Costs.of_entry(entry, f"{matrix.SOURCE}{slug}")
+            whose = "" if matrix.is_same_kind(of, facts) else f"times of {facts.name}'s record, {ANOTHER_PROCESSOR}: "
+            costs = Costs.of_entry(entry, f"{whose}{matrix.SOURCE}{slug}")
+            return None if costs is None else replace(costs, doubtful=bool(whose))
     return None

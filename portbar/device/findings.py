@@ -32,6 +32,9 @@ MAPPINGS: Final = {
 #: How findings in words begin that hold no finding.
 NO_FINDING: Final = ("unknown: ", "untested: ")
 
+#: Words in the source of findings that were measured on a processor of another name.
+ANOTHER_PROCESSOR: Final = "another processor"
+
 #: Largest count that a finding may have: thirty times the work-groups of the largest GPU, and loops of 32-bit counters.
 _MOST_GROUPS: Final = 1 << 20
 _MOST_ITERATIONS: Final = 1 << 32
@@ -102,6 +105,8 @@ class Findings:
         Tuning of waits at barriers on this device.
     arrays : ArrayTuning or None
         Tuning of operations on arrays on this device.
+    times_rejected : str or None
+        Why the barrier times that were measured on this machine are not used; None where none were rejected.
     lost : mapping of str to str
         Measurement, such as `loop_limit` or `feature fp64` -> why it did not complete, so that its finding is unknown. Those in
         `unmeasured` had too little time, or failed for no fault of the device's: a probe makes them again.
@@ -119,6 +124,7 @@ class Findings:
     barrier_table: BarrierTable = ()
     tuning: WaitTuning | None = field(default=None, metadata=LEFT_OUT)
     arrays: ArrayTuning | None = field(default=None, metadata=LEFT_OUT)
+    times_rejected: Text | None = field(default=None, metadata=LEFT_OUT)
     lost: Mapping[str, str] = field(default_factory=dict)
     source: Text = ""
 
@@ -126,6 +132,16 @@ class Findings:
     def loops_run_whole(self) -> bool:
         """Whether loops were seen to run to completion: no limit was found, and the measurement completed."""
         return self.loop_limit is None and "loop_limit" not in self.lost
+
+    @property
+    def origin(self) -> str:
+        """The source of the findings, and the barrier times of this machine that are not used, in words."""
+        return self.source if self.times_rejected is None else f"{self.source}; {self.times_rejected}"
+
+    @property
+    def doubt(self) -> str:
+        """Their `origin` where it has times of another processor, or times that are not used; empty elsewhere."""
+        return self.origin if self.times_rejected is not None or ANOTHER_PROCESSOR in self.source else ""
 
     @property
     def unmeasured(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from portbar.device.facts import DeviceFacts, architecture, host_architecture
-from portbar.device.findings import Findings
+from portbar.device.findings import ANOTHER_PROCESSOR, Findings
 from portbar.errors import RecordError
 
 #: The beginning of the source of findings from the matrix; the record's slug follows.
@@ -72,6 +72,11 @@ def _family(facts: DeviceFacts) -> tuple[Any, ...]:
         release = version_numbers(facts.driver_version) or version_numbers(facts.platform_version)
         return ("cpu", facts.platform_name, release[:2])
     return ("device", facts.platform_name, facts.name)
+
+
+def is_same_kind(facts: DeviceFacts, other: DeviceFacts) -> bool:
+    """Whether times that were measured on one of two devices of a family hold for the other."""
+    return facts.name == other.name
 
 
 def _distance(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
@@ -133,7 +138,8 @@ def record_named(source: str) -> str:
 def nearest(facts: DeviceFacts, host: str | None = None) -> Findings | None:
     """Findings of the most similar device in the matrix, the nearest driver version first; None if there is none.
 
-    Counts that depend on the machine (work-groups in flight) are kept only where the number of compute units agrees. A
+    Counts that depend on the machine (work-groups in flight) are kept only where the number of compute units agrees, and the
+    table of barrier algorithms only where the name does, too: which one is fastest differs between processors. A
     device that is the host's processor gets findings from the same architecture only: x86 keeps stores in order, and so
     passes tests that another architecture fails. An emulated processor and a real one lend each other nothing. Unless both
     architectures are known, no verdict on memory order is lent.
@@ -143,13 +149,15 @@ def nearest(facts: DeviceFacts, host: str | None = None) -> Findings | None:
     on_host = facts.is_host
     mine = version_numbers(facts.driver_version)
     family = _family(facts)
-    best: tuple[tuple[bool, tuple[int, ...]], Known] | None = None
+    best: tuple[tuple[Any, ...], Known] | None = None
     for known in _records():
         _, other, kind, _ = known
         if _family(other) != family or other.emulator != facts.emulator or (on_host and kind and host and kind != host):
             continue
-        # A record that is known to be from this architecture comes before any that may be.
-        distance = (on_host and not kind, _distance(mine, version_numbers(other.driver_version)))
+        # A record that is known to be from this architecture comes before any that may be, then one of the same processor.
+        drivers = _distance(mine, version_numbers(other.driver_version))
+        size_differs = on_host and other.compute_units != facts.compute_units
+        distance = (on_host and not kind, not is_same_kind(facts, other), size_differs, drivers)
         if best is None or distance < best[0]:
             best = (distance, known)
     if best is None:
@@ -159,4 +167,7 @@ def nearest(facts: DeviceFacts, host: str | None = None) -> Findings | None:
         findings = replace(findings, ordering={}, litmus={})
     if other.compute_units != facts.compute_units:
         findings = without_counts(findings)
-    return replace(findings, source=f"{SOURCE}{name} (never probed on this machine)")
+    about = "never probed on this machine"
+    if not is_same_kind(facts, other):
+        findings, about = replace(findings, barrier_table=()), f"{other.name}, {ANOTHER_PROCESSOR}; {about}"
+    return replace(findings, times_rejected=None, source=f"{SOURCE}{name} ({about})")

@@ -44,6 +44,8 @@ class BarrierAlgorithm(GridVariant):
     loses: str = ""
     #: Whether its waits end at the spin limit; only such ones may be chosen by measured times.
     bounded: bool = True
+    #: Whether it degrades least where other processes use the cores on which its work-groups wait.
+    suits_shared_cores: bool = False
     #: The template whose counters the split form uses where barriers count in slots.
     counters: str = "device_barrier/counter.mako"
     #: Strategy -> how many counters that are.

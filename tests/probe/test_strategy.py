@@ -296,7 +296,7 @@ def test_the_reason_of_the_simplest_barrier_claims_no_measurement_that_was_not_m
         assert "no barrier times are stored" in reason
         assert "faster" not in reason
     tabled = choose(DeviceProfile(STRONG, findings(builds={"c11@CL3.0": True}, barrier_table=TABLE)))
-    assert "measured barrier times" in tabled.device_barrier.reason
+    assert "the barrier times measured on this device favour no other" in tabled.device_barrier.reason
 
 
 def test_an_override_of_the_barrier_sets_the_table_aside():
@@ -311,7 +311,8 @@ def test_the_pause_is_one_that_was_seen_to_compile():
     assert choose(DeviceProfile(STRONG)).backend.pause == []
     found = findings(builds={"c11@CL3.0": True, "x86_pause": True})
     assert choose(DeviceProfile(STRONG, found)).backend.pause == pause
-    assert not pauses_between_polls(choose(DeviceProfile(STRONG, found)))
+    assert not pauses_between_polls(choose(DeviceProfile(STRONG, found), {"device_barrier": "counter"}))
+    assert pauses_between_polls(choose(DeviceProfile(STRONG, found)))
     assert pauses_between_polls(choose(DeviceProfile(STRONG, found), {"device_barrier": "counter_backoff"}))
 
 

@@ -21,4 +21,5 @@ VARIANT: Final = replace(
     "more than 256 are missing; `pause` on x86 and `isb` on AArch64 if a probe compiled it; nothing elsewhere",
     loses="few groups: a pause delays the last poll",
     context=_context,
+    suits_shared_cores=True,
 )

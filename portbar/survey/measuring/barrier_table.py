@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from portbar.choices.profile import change_findings, describe
+from portbar.choices.profile import change_findings, stored_findings
 from portbar.device.costs import Costs, store_costs
 from portbar.device.facts import facts
 from portbar.device.findings import BarrierTable, Findings
@@ -106,7 +106,9 @@ def store_table(device: cl.Device, table: BarrierTable, rows: Sequence[Row]) -> 
 
     `Error` if the device was never probed on this machine, so that it has no findings to add the table to.
     """
-    found = change_findings(device, "a barrier table", lambda found: replace(found, barrier_table=table))
+    found = change_findings(
+        device, "a barrier table", lambda found: replace(found, barrier_table=table, times_rejected=None)
+    )
     keep_costs(device, rows)
     return found
 
@@ -118,10 +120,25 @@ def keep_costs(device: cl.Device, rows: Sequence[Row]) -> None:
         store_costs(facts(device), costs)
 
 
+def reject_times(device: cl.Device) -> None:
+    """Note that the times measured just now vary too much, so that none are borrowed for the choice, unless a table is stored.
+
+    `Error` if the device was never probed on this machine.
+    """
+    why = f"barrier times measured on {datetime.now(UTC).date()} were rejected as unsteady"
+    change_findings(
+        device, "a remark", lambda found: found if found.barrier_table else replace(found, times_rejected=why)
+    )
+
+
 def keep_table(device: cl.Device, rows: Sequence[Row], *, quick: bool) -> bool:
     """Store which algorithm was fastest at which group count, unless the times vary too much; whether that was done."""
-    known = describe(device).findings
-    if unsteady(rows) or known is None or (quick and known.barrier_table):
+    # A table that a record lends is no earlier survey of this machine.
+    known = stored_findings(facts(device))
+    if known is None or (quick and known.barrier_table):
+        return False
+    if unsteady(rows):
+        reject_times(device)
         return False
     table = barrier_table(rows, known.barrier_table)
     if table:

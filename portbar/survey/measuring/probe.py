@@ -127,7 +127,7 @@ def probe_with_faults(
             stored = stored_findings(reported) or stored
             if stored is not None:
                 # Probes measure none of these, so that one of the same driver outdates none.
-                kept = {part: getattr(stored, part) for part in (*matrix.LENT, "litmus")}
+                kept = {part: getattr(stored, part) for part in (*matrix.LENT, "litmus", "times_rejected")}
                 found = replace(found.filled(stored), **kept)
             cache.store(CACHE_KIND, key, found.to_json())
     forget()
