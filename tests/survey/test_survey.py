@@ -303,7 +303,7 @@ def test_a_longer_limit_lengthens_each_step(monkeypatch, timeout, quick, times):
     monkeypatch.setattr(run, "probe_with_faults", lambda *_, **__: (run.describe(None), {}))
     Survey(Job(quick, timeout)).run([(DeviceAddress(0, 0, "P", "D"), None)])
     most = {step.name: step.turn(quick=quick).most_s * times for step in STEPS if step.name in budgets}
-    assert set(budgets) == {"occupancy", "barrier"}
+    assert set(budgets) >= {"occupancy", "barrier"}
     assert all(0 < budgets[name] <= most[name] for name in budgets)
     # Longer than usual only where the limit is.
     assert (budgets["barrier"] > 90) == (times > 1)
