@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: How much faster one way must be for a verdict: costs of two measurements minutes apart differ by as much.
 EVEN: Final = 0.1
 
-#: The same where the costs are doubtful: those of two processors with the same runtime differ by two to four times.
+#: The same where the costs are doubtful: those of two processors with the same runtime differ by a factor of two and more.
 EVEN_DOUBTFUL: Final = 1.0
 
 ONE_KERNEL: Final = "one kernel"
