@@ -9,9 +9,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from tests.environments.page import keep, load, summary, write
+from tests.environments.page import keep, keep_wheels, load, load_wheels, summary, write
 from tests.environments.running import STEPS, bounded, tried
 from tests.environments.table import ENVIRONMENTS, PRIMITIVES
+from tests.environments.wheels import asked_now
 
 _FOLDER = "/var/tmp"  # noqa: S108
 
@@ -32,6 +33,7 @@ def main() -> int:
         "--only", action="append", default=[], choices=[*STEPS, *PRIMITIVES], help="with --again: run only this step"
     )
     parser.add_argument("--page", action="store_true", help="write the pages anew from the data file")
+    parser.add_argument("--wheels", action="store_true", help="ask pip which packages have no wheel on which platform")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if name not in ENVIRONMENTS]:
         parser.error(f"unknown: {', '.join(unknown)}; the environments are {', '.join(ENVIRONMENTS)}")
@@ -41,8 +43,10 @@ def main() -> int:
         parser.error("--again takes one environment")
     if arguments.only and not arguments.again:
         parser.error("--only is for a folder that was run in before: --again FOLDER")
+    if arguments.wheels:
+        keep_wheels(asked_now())
     if arguments.page:
-        write(load())
+        write(load(), wheels=load_wheels())
     # As Ctrl-C, so that what runs ends and the folder goes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     wrong = False

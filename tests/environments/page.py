@@ -11,6 +11,7 @@ from typing import Any, Final
 from tests.checkout import ROOT
 from tests.environments.running import STEPS
 from tests.environments.table import ENVIRONMENTS, PRIMITIVES, Environment
+from tests.environments.wheels import wheels_table
 
 FILE: Final = ROOT / "tests" / "environments" / "outcomes.json"
 PAGE: Final = ROOT / "docs" / "environments.md"
@@ -52,6 +53,24 @@ def load(file: Path = FILE) -> dict[str, Any]:
     return entries
 
 
+def load_wheels(file: Path = FILE) -> dict[str, Any] | None:
+    """Return which packages have no wheel on which platform, as it was last asked; None if it never was."""
+    data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return data.get("wheels")
+
+
+def keep_wheels(entry: Mapping[str, Any], file: Path = FILE, page: Path = PAGE, ci_page: Path = CI_PAGE) -> None:
+    """Write which packages have no wheel to the data file, and the pages anew."""
+    entries = load(file)
+    _store(entries, entry, file)
+    write(entries, page, ci_page, entry)
+
+
+def _store(entries: Mapping[str, Any], wheels: Mapping[str, Any] | None, file: Path) -> None:
+    data = {"format": 1, "environments": entries} | ({"wheels": wheels} if wheels else {})
+    file.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
 def keep(
     name: str,
     entry: Mapping[str, Any],
@@ -69,13 +88,19 @@ def keep(
     steps = {} if whole or name not in entries else entries[name]["steps"]
     entries[name] = {**entry, "steps": {**steps, **entry["steps"]}}
     entries = {one: entries[one] for one in ENVIRONMENTS if one in entries}
-    file.write_text(json.dumps({"format": 1, "environments": entries}, indent=1) + "\n", encoding="utf-8")
-    write(entries, page, ci_page)
+    wheels = load_wheels(file)
+    _store(entries, wheels, file)
+    write(entries, page, ci_page, wheels)
 
 
-def write(entries: Mapping[str, Any], page: Path = PAGE, ci_page: Path = CI_PAGE) -> None:
+def write(
+    entries: Mapping[str, Any],
+    page: Path = PAGE,
+    ci_page: Path = CI_PAGE,
+    wheels: Mapping[str, Any] | None = None,
+) -> None:
     """Write the page, and the table in docs/ci.md."""
-    page.write_text(markdown(entries), encoding="utf-8")
+    page.write_text(markdown(entries, wheels), encoding="utf-8")
     ci_page.write_text(with_processors(ci_page.read_text(encoding="utf-8"), entries), encoding="utf-8")
 
 
@@ -132,7 +157,7 @@ def _row(name: str, environment: Environment, entry: Mapping[str, Any] | None) -
     return f"| {environment.title} | {processor} | {versions} | {summary(entry)} | {entry['date']} | `{name}` |"
 
 
-def markdown(entries: Mapping[str, Any]) -> str:
+def markdown(entries: Mapping[str, Any], wheels: Mapping[str, Any] | None = None) -> str:
     """Return the page."""
     lines = ["| environment | processor | versions | outcome | date | name |", "| --- | --- | --- | --- | --- | --- |"]
     lines += [_row(name, of, entries.get(name)) for name, of in ENVIRONMENTS.items()]
@@ -149,4 +174,6 @@ def markdown(entries: Mapping[str, Any]) -> str:
     ]
     if notes:
         lines += ["", "## Remarks", "", *notes]
+    if wheels:
+        lines += ["", wheels_table(wheels).rstrip()]
     return _HEAD + "\n".join(lines) + "\n"

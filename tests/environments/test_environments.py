@@ -17,7 +17,18 @@ import yaml
 from tests.checkout import ROOT, environment, have_ended, ran
 from tests.environments import running
 from tests.environments.few import spread
-from tests.environments.page import CI_PAGE, FILE, PAGE, keep, load, markdown, processors, summary, with_processors
+from tests.environments.page import (
+    CI_PAGE,
+    FILE,
+    PAGE,
+    keep,
+    load,
+    load_wheels,
+    markdown,
+    processors,
+    summary,
+    with_processors,
+)
 from tests.environments.running import STEPS, Done, Place, bounded, entry_of_tests, lowest, of_tests, outcome, run_tests
 from tests.environments.table import ENVIRONMENTS, PRIMITIVES, Environment
 
@@ -31,7 +42,7 @@ END = "=== 1 failed, 1 passed, 1 skipped in 3.21s ===\n"
 
 
 def test_the_page_is_that_of_the_data_file() -> None:
-    assert PAGE.read_text(encoding="utf-8") == markdown(load())
+    assert PAGE.read_text(encoding="utf-8") == markdown(load(), load_wheels())
 
 
 def test_the_table_of_processors_is_that_of_the_data_file() -> None:
