@@ -29,8 +29,8 @@ static inline void portbar_yield(uint round)
 ${defines("portbar_yield")}
 #ifndef PORTBAR_YIELD
 #define PORTBAR_YIELD
-/* sched_yield of ${about}. By its name the compiler takes it for its own function for printf, and inlines it into no kernel,
-   where assembly would abort it. */
+/* sched_yield of ${about}. By its name the compiler takes it
+   for its own function for printf, and inlines it into no kernel, where assembly would abort it. */
 static __attribute__((noinline)) void __pocl_print_portbar_yield(void)
 {
     __asm__ volatile(${system_call} ::: "memory");

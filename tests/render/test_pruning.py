@@ -334,7 +334,9 @@ def test_a_device_barrier_compiles_under_390_lines_with_what_a_device_needs(reco
     if "CPU" in facts.type:
         strategy = strategy.with_units(instructions=strategy.units.instructions | {"yield"})
     lines = lines_for(BARRIER, strategy)
-    assert 300 < len(lines) < (570 if strategy.atomics.value == "ptx" else 390)
+    # Counters in slots come with what chooses a slot.
+    has_slots = strategy.atomics.value == "ptx" or strategy.device_barrier.value == "replicated"
+    assert 300 < len(lines) < (570 if has_slots else 390)
 
 
 @pytest.mark.parametrize("target", BY_NAME)
