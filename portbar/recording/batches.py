@@ -8,9 +8,11 @@ from typing import Any, Final
 
 import pyopencl as cl
 
+from portbar.device import quirks
+from portbar.device.facts import facts
 from portbar.errors import UnsupportedFeatureError
 from portbar.recording.khr_command_buffer import CommandBuffer, lack_of
-from portbar.recording.steps import Call, Conditional, Repetition, Step, StepValue, Turns, calls_in, steps_in
+from portbar.recording.steps import Call, Conditional, Opaque, Repetition, Step, StepValue, Turns, calls_in, steps_in
 
 #: The most launches that are kept as commands.
 _MOST: Final = 20_000
@@ -76,6 +78,10 @@ def batched(queue: cl.CommandQueue, steps: Sequence[Step]) -> list[Step | Batch]
             raise UnsupportedFeatureError(
                 f"{call} takes the turn of a loop that a flag ends, which no command buffer has"
             )
+    if any(isinstance(one, Opaque) and one.type_name == "sampler_t" for call in calls for one in call.arguments):
+        fault = quirks.with_effect(quirks.SAMPLERS_LAUNCHED, facts(queue.device))
+        if fault is not None:
+            raise UnsupportedFeatureError(f"the steps take samplers, and on this device {fault.fault}")
     prints = any(call.origin is not None and _PRINTF.search(call.origin.text) for call in calls)
     if lack := lack_of(queue, prints=prints):
         raise UnsupportedFeatureError(lack)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyopencl as cl
@@ -12,8 +12,21 @@ import pyopencl.array
 from portbar.choices.timing import shortened
 from portbar.errors import LaunchError
 from portbar.primitives.run_kernels.phases import Phase, PhaseParameter
-from portbar.recording.steps import Argument, Buffer, Local, StepValue, Turn
+from portbar.recording.steps import Argument, Buffer, Local, Opaque, StepValue, Turn
 from portbar.records.plain import amount
+
+_KINDS: Final = cl.mem_object_type
+#: Types of images in OpenCL C -> kinds of memory objects.
+_IMAGES: Final = {
+    "image1d_t": _KINDS.IMAGE1D,
+    "image1d_array_t": _KINDS.IMAGE1D_ARRAY,
+    "image1d_buffer_t": _KINDS.IMAGE1D_BUFFER,
+    "image2d_t": _KINDS.IMAGE2D,
+    "image2d_array_t": _KINDS.IMAGE2D_ARRAY,
+    "image3d_t": _KINDS.IMAGE3D,
+}
+#: CL_DEPTH, which PyOpenCL does not name.
+_DEPTH: Final = 0x10BD
 
 
 def bound(label: str, phase: Phase, args: Sequence[Any]) -> tuple[Argument, ...]:
@@ -32,6 +45,12 @@ def _bound(where: str, parameter: PhaseParameter, argument: Any) -> Argument:
         if not isinstance(argument, cl.LocalMemory):
             raise LaunchError(f"{where} is in local memory: pass pyopencl.LocalMemory(bytes)")
         return Local(argument.size)
+    if parameter.kind == "image":
+        return _image(where, parameter, argument)
+    if parameter.kind == "sampler":
+        if not isinstance(argument, cl.Sampler):
+            raise LaunchError(f"{where} is a {parameter.type_name}: pass a pyopencl.Sampler")
+        return Opaque(argument, parameter.type_name)
     if parameter.kind != "value":
         return buffer_of(where, argument)
     if isinstance(argument, Turn):
@@ -42,6 +61,22 @@ def _bound(where: str, parameter: PhaseParameter, argument: Any) -> Argument:
             raise LaunchError(f"{where} is {shortened(wrong)} in a turn, which {parameter.type_name} does not hold")
         return StepValue(b"", argument, parameter.dtype)
     return StepValue(_bytes(where, parameter, argument))
+
+
+def _image(where: str, parameter: PhaseParameter, argument: Any) -> Opaque:
+    """An image of the kind that a parameter takes. Not all drivers check that."""
+    is_depth = "_depth" in parameter.type_name
+    wanted = _IMAGES.get(parameter.type_name.removeprefix("read_only ").replace("_depth", ""))
+    if (
+        not isinstance(argument, cl.Image)
+        or argument.get_info(cl.mem_info.TYPE) != wanted
+        or (argument.format.channel_order == _DEPTH) != is_depth
+    ):
+        raise LaunchError(f"{where} is a {parameter.type_name}: pass a pyopencl.Image of that kind")
+    flags: Any = argument.get_info(cl.mem_info.FLAGS)
+    if flags & cl.mem_flags.WRITE_ONLY:
+        raise LaunchError(f"{where} is an image that was made with WRITE_ONLY, and the kernel reads it")
+    return Opaque(argument, parameter.type_name, _root_of(argument))
 
 
 def buffer_of(where: str, argument: Any) -> Buffer:
@@ -62,8 +97,16 @@ def buffer_of(where: str, argument: Any) -> Buffer:
             f"{where} is a {type(argument).__name__}: pass a pyopencl.Buffer or a pyopencl.array.Array, or launch this "
             "kernel on its own"
         )
-    whole: Any = argument.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
-    return Buffer(argument, argument.int_ptr if whole is None else whole.int_ptr)
+    return Buffer(argument, _root_of(argument))
+
+
+def _root_of(memory: Any) -> int:
+    """The memory object that another is a part of, or it itself."""
+    try:
+        whole: Any = memory.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
+    except cl.Error:  # Intel's, where the buffer of an image is gone
+        whole = None
+    return int(memory.int_ptr if whole is None else _root_of(whole))
 
 
 def _bytes(where: str, parameter: PhaseParameter, argument: Any) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from portbar.recording.steps import Buffer, Call, Conditional, Flag, Step, steps_in
+from portbar.recording.steps import Buffer, Call, Conditional, Flag, Opaque, Step, steps_in
 from portbar.records.dataclass import dataclass
 
 
@@ -35,6 +35,8 @@ def access_of(step: Call) -> Access:
             reads.add(argument.root)
             if not only_read:
                 writes.add(argument.root)
+        elif isinstance(argument, Opaque) and argument.root:
+            reads.add(argument.root)
     return Access(frozenset(reads), frozenset(writes))
 
 

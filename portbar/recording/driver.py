@@ -9,7 +9,7 @@ from portbar.primitives.run_kernels.functions import TEMPLATE, as_functions, pla
 from portbar.primitives.run_kernels.phases import Phases
 from portbar.recording import table
 from portbar.recording.origin import Origin
-from portbar.recording.steps import Buffer, Call, Flag, Local, Size
+from portbar.recording.steps import Buffer, Call, Flag, Local, Opaque, Size
 from portbar.recording.table import Slot, slots_of
 from portbar.records.dataclass import dataclass
 from portbar.rendering.templates import fragment, render_def
@@ -31,18 +31,21 @@ class Way:
 
 @dataclass(frozen=True)
 class MemoryObjects:
-    """The memory objects of a recording by their identity: their numbers, and those that no step writes."""
+    """The memory objects of a recording by their identity: their numbers, and those that no step writes; images, samplers."""
 
     numbers: Mapping[int, int]
     only_read: frozenset[int]
     #: Those that some step takes as `constant`.
     constant: frozenset[int]
+    #: Images and samplers -> their numbers.
+    opaque: Mapping[tuple[str, int], int]
 
     def parameters(self) -> str:
         """The parameters of the kernel, each after a comma."""
-        return (
+        made = (
             self.pointers("global", [*self.numbers.values()])[0] + self.pointers("constant", sorted(self.constant))[0]
         )
+        return made + "".join(f", {type_name} opaque{number}" for (type_name, _), number in self.opaque.items())
 
     def pointers(self, kind: str, wanted: Sequence[int]) -> tuple[str, str]:
         """Parameters and arguments of a function that takes some of them, each after a comma."""
@@ -87,12 +90,15 @@ class Driver:
         #: The local size of the kernel, None for what suits it.
         self.local_items = _items(met[0].local) if met and met[0].local else 1 if by_rows else None
         self.ways = {key: self._way(made[0], by_rows=by_rows) for key, made in self._calls.items()}
-        #: Identity of a call -> its function's number, and the places of its arguments.
+        #: Identity of a call -> the number of what runs it, and the places of its arguments.
         self.numbers: dict[int, tuple[int, tuple[Slot | None, ...]]] = {}
+        #: Those numbers: the number of a function, and the images and samplers that it gets, which no row can hold.
+        self._variants: dict[tuple[int, tuple[int, ...]], int] = {}
         for number, made in enumerate(self._calls.values()):
             slots = slots_of([call.arguments for call in made])
             for call in made:
-                self.numbers[id(call)] = number, slots
+                variant = number, tuple(memory.opaque[one.key] for one in call.arguments if isinstance(one, Opaque))
+                self.numbers[id(call)] = self._variants.setdefault(variant, len(self._variants)), slots
         self._flags = flags
 
     def _key(self, call: Call) -> tuple[Any, ...]:
@@ -115,12 +121,16 @@ class Driver:
         self._space = "constant" if is_constant else "const global"
         parts = ['#include "portbar/device_barrier.h"\n', place()]
         parts += [as_functions(found, self._prefixes[origin], origin.macros) for origin, found in self._phases.items()]
-        functions, calls, memory = [], [], []
+        functions, called, memory = [], [], []
         for number, (key, made) in enumerate(self._calls.items()):
             function, call, fields = self._function(number, made, self.ways[key], depth)
             functions.append(function)
-            calls.append((number, call))
+            called.append(call)
             memory += fields
+        calls = [
+            (code, f"{called[number]}{''.join(f', opaque{one}' for one in opaque)})")
+            for (number, opaque), code in self._variants.items()
+        ]
         wanted = sorted({self._memory.numbers[id(flag.buffer.memory)] for flag in self._flags})
         parameters, arguments = self._memory.pointers("global", wanted)
         word = "".join(f"row[3] == {number}u ? buffer{number} : " for number in wanted[1:])
@@ -147,13 +157,13 @@ class Driver:
         return type_outside(self._phases[call.origin], self._prefixes[call.origin], type_name)
 
     def _function(self, number: int, calls: Sequence[Call], way: Way, depth: int) -> tuple[str, str, list[str]]:
-        """The function of a kernel, its call, and its part of the local memory."""
+        """The function of a kernel, the begin of its call, and its part of the local memory."""
         call = calls[0]
         phase, origin = call.phase, call.origin
         assert phase is not None
         assert origin is not None
         prefix = self._prefixes[origin]
-        lines, passed = [], []
+        lines, passed, opaque = [], [], ""
         needed: dict[str, set[int]] = {"global": set(), "constant": set()}
         fields = [f"struct {prefix}{phase.name}_local own;"] if phase.has_local else []
         _, slots = self.numbers[id(call)]
@@ -164,6 +174,10 @@ class Driver:
                 size = max(one.size for one in given if isinstance(one, Local))
                 fields.append(f"uchar argument{index}[{size}] __attribute__((aligned(64)));")
                 passed.append(f"({type_name})memory->step{number}.argument{index}")
+                continue
+            if parameter.kind in ("image", "sampler"):
+                opaque += f", {type_name} argument{index}"
+                passed.append(f"argument{index}")
                 continue
             assert slot is not None
             if parameter.kind == "value":
@@ -198,7 +212,7 @@ class Driver:
             if call.local
             else f"Run kernel {phase.name}",
             "name": name,
-            "more_parameters": parameters,
+            "more_parameters": parameters + opaque,
             "sizes": [f"{size}u" for size in local],
             "plane": f"{local[0] * local[1]}u",
             "extent": ("row[1]", "row[2]", "row[3]"),
@@ -218,7 +232,7 @@ class Driver:
             "call_arguments": "".join(f", {one}" for one in [*given_local, *passed]),
         }
         context["body"] = fragment(TEMPLATE, "work", context)
-        return render_def(_TEMPLATE, "step", context), f"{name}(&grid, row{arguments})", memory
+        return render_def(_TEMPLATE, "step", context), f"{name}(&grid, row{arguments}", memory
 
     def _local(self, call: Call) -> Size:
         key = self._key(call)

@@ -26,7 +26,7 @@ from portbar.recording.driver import Driver, MemoryObjects
 from portbar.recording.memory import own_origin
 from portbar.recording.origin import Origin
 from portbar.recording.relaunch import Relauncher
-from portbar.recording.steps import Buffer, Call, Flag, Repetition, Step, calls_in, steps_in
+from portbar.recording.steps import Buffer, Call, Flag, Opaque, Repetition, Step, calls_in, steps_in
 from portbar.recording.table import StepTable
 
 #: Launches of each way before one is chosen. The first, which also compiles, does not count.
@@ -166,19 +166,47 @@ class Player:
                 f"{own[0]}: its program is built with {above}, which is above the device's version, and the kernel that "
                 "replays the steps would need all of it"
             )
-        objects = {id(one.memory) for call in self._calls for one in call.arguments if isinstance(one, Buffer)}
-        if 8 * (len(objects) + _OWN_ARGUMENTS) > self.queue.device.max_parameter_size:
+        return self._too_many() or self._changed()
+
+    def _too_many(self) -> str:
+        """The step that needs more arguments than a kernel can have; empty if none does."""
+        device = self.queue.device
+        most = {"image": device.max_read_image_args, "sampler": device.max_samplers}
+        buffers: set[int] = set()
+        opaque: dict[str, set[Any]] = {kind: set() for kind in most}
+        for call in self._calls:
+            assert call.phase is not None
+            for parameter, argument in zip(call.phase.parameters, call.arguments, strict=True):
+                if isinstance(argument, Buffer):
+                    buffers.add(id(argument.memory))
+                elif isinstance(argument, Opaque):
+                    opaque[parameter.kind].add(argument.key)
+                    count = len(opaque[parameter.kind])
+                    if count > most[parameter.kind]:
+                        return (
+                            f"{call}, {call.phase.place}: with {parameter.name!r} the steps use {count} {parameter.kind}s, "
+                            f"and a kernel of {device.name.strip()} takes {most[parameter.kind]}: record them in parts"
+                        )
+        count = len(buffers) + sum(map(len, opaque.values()))
+        if 8 * (count + _OWN_ARGUMENTS) > device.max_parameter_size:
+            more = "".join(f" and {len(found)} {kind}s" for kind, found in opaque.items() if found)
             return (
-                f"the steps use {len(objects)} buffers, more than a kernel of {self.queue.device.name.strip()} can take as "
+                f"the steps use {len(buffers)} buffers{more}, more than a kernel of {device.name.strip()} can take as "
                 "arguments: record them in parts"
             )
-        return self._constant_problem()
+        return ""
 
-    def _constant_problem(self) -> str:
+    def _changed(self) -> str:
+        """The step that reads what another writes in a way that may give old values; empty if none does."""
         written = {root for call in self._calls for root in access_of(call).writes}
         for call in self._calls:
             assert call.phase is not None
             for parameter, argument in zip(call.phase.parameters, call.arguments, strict=True):
+                if isinstance(argument, Opaque) and argument.root in written:
+                    return (
+                        f"{call}, {call.phase.place}: a step writes the buffer of the image {parameter.name!r}, so that the "
+                        "device may read old values: read the buffer"
+                    )
                 if parameter.kind == "constant" and isinstance(argument, Buffer) and argument.root in written:
                     return (
                         f"{call}, {call.phase.place}: a step writes the buffer of {parameter.name!r}, which is `constant`, so "
@@ -349,7 +377,7 @@ class _Replay:
         flagged = [step for step, _ in steps_in(steps) if not isinstance(step, Call) and step.flag is not None]
         self._loops = [step for step in flagged if isinstance(step, Repetition)]
         flags = [step.flag for step in flagged if step.flag is not None]
-        memory, self._buffers, self._constants = _memory_of(calls, flags)
+        memory, self._memory = _memory_of(calls, flags)
         phases: dict[Origin, Phases] = {}
         for call in calls:
             assert call.origin is not None
@@ -359,7 +387,7 @@ class _Replay:
         self._driver = Driver(calls, flags, memory, phases, by_rows=by_rows)
         table = StepTable(steps, waits, self._driver.numbers, memory.numbers)
         # Barriers make a GPU read global memory anew, which takes as long as a step. Its cache of constants keeps the table.
-        room = 0 if by_rows or self._constants else queue.device.max_constant_buffer_size // 2
+        room = 0 if by_rows or memory.constant else queue.device.max_constant_buffer_size // 2
         self.text = self._driver.text(table.depth, is_constant=table.words.nbytes <= room)
         options = next((origin.options for origin in phases if origin is not own_origin()), ())
         if choose(describe(queue.device)).capabilities.std is not None:
@@ -384,7 +412,7 @@ class _Replay:
         """Enqueue it."""
         # A later launch must not hide that this one came to a limit.
         status = self._new_status() if self._loops else self._status
-        args = (self._table, status, *self._buffers, *self._constants)
+        args = (self._table, status, *self._memory)
         launch = self._kernel(self._queue, None, self._local, *args, items=self._items)
         check = _Check(self._queue, status, None, self._loops) if self._loops else None
         return RecordedLaunch.of(launch, check)
@@ -406,11 +434,12 @@ class _Replay:
         return list(lines)
 
 
-def _memory_of(calls: Sequence[Call], flags: Sequence[Flag]) -> tuple[MemoryObjects, list[cl.Buffer], list[cl.Buffer]]:
+def _memory_of(calls: Sequence[Call], flags: Sequence[Flag]) -> tuple[MemoryObjects, list[Any]]:
     """The memory of steps, and the arguments that stand for it."""
     written = {root for call in calls for root in access_of(call).writes}
     objects: dict[int, Buffer] = {}
     constants: dict[int, Buffer] = {}
+    opaque: dict[tuple[str, int], Opaque] = {}
     for call in calls:
         assert call.phase is not None
         for parameter, argument in zip(call.phase.parameters, call.arguments, strict=True):
@@ -418,10 +447,18 @@ def _memory_of(calls: Sequence[Call], flags: Sequence[Flag]) -> tuple[MemoryObje
                 objects.setdefault(id(argument.memory), argument)
                 if parameter.kind == "constant":
                     constants.setdefault(id(argument.memory), argument)
+            elif isinstance(argument, Opaque):
+                opaque.setdefault(argument.key, argument)
     for flag in flags:
         objects.setdefault(id(flag.buffer.memory), flag.buffer)
     numbers = {key: number for number, key in enumerate(objects)}
     only_read = frozenset(numbers[key] for key, buffer in objects.items() if buffer.root not in written)
     ordered = sorted(constants, key=lambda key: numbers[key])
-    memory = MemoryObjects(numbers, only_read, frozenset(numbers[key] for key in constants))
-    return memory, [one.memory for one in objects.values()], [constants[key].memory for key in ordered]
+    memory = MemoryObjects(
+        numbers,
+        only_read,
+        frozenset(numbers[key] for key in constants),
+        {key: number for number, key in enumerate(opaque)},
+    )
+    given = [*(one.memory for one in objects.values()), *(constants[key].memory for key in ordered)]
+    return memory, [*given, *(one.handle for one in opaque.values())]

@@ -11,7 +11,19 @@ import pyopencl as cl
 from portbar.launching.kernel import Kernel
 from portbar.recording.batches import Batch
 from portbar.recording.origin import program_of
-from portbar.recording.steps import Argument, Buffer, Call, Conditional, Flag, Local, Repetition, Step, StepValue, Turns
+from portbar.recording.steps import (
+    Argument,
+    Buffer,
+    Call,
+    Conditional,
+    Flag,
+    Local,
+    Opaque,
+    Repetition,
+    Step,
+    StepValue,
+    Turns,
+)
 
 
 class KernelAlone:
@@ -75,6 +87,8 @@ def given(argument: Argument) -> Any:
     """An argument as it was recorded, for a kernel object."""
     if isinstance(argument, Buffer):
         return argument.memory
+    if isinstance(argument, Opaque):
+        return argument.handle
     return cl.LocalMemory(argument.size) if isinstance(argument, Local) else argument.data
 
 

@@ -132,7 +132,24 @@ class StepValue:
     dtype: np.dtype[Any] | None = None
 
 
-Argument = Buffer | Local | StepValue
+@dataclass(eq=False)
+class Opaque:
+    """An image that is only read, or a sampler, which can only be arguments of a kernel."""
+
+    #: The object of PyOpenCL.
+    handle: Any
+    #: As the kernel declares it.
+    type_name: str
+    #: The memory object that an image lies in, which may be a buffer; 0 for a sampler.
+    root: int = 0
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Equal for the same object."""
+        return self.type_name, int(self.handle.int_ptr)
+
+
+Argument = Buffer | Local | StepValue | Opaque
 
 
 Turns: TypeAlias = "Mapping[Repetition, int]"

@@ -20,6 +20,7 @@ import pyopencl as cl
 from portbar.device import child, quirks, vendor
 from portbar.device.addresses import DeviceAddress
 from portbar.device.facts import facts
+from portbar.recording import khr_command_buffer
 
 
 def _queue(payload: dict[str, Any]) -> tuple[cl.Context, cl.CommandQueue]:
@@ -422,6 +423,21 @@ def unchecked_arguments(payload: dict[str, Any]) -> None:
     kernel.set_arg(2, cl.LocalMemory(1 << 30))
     cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,))
     queue.finish()
+
+
+def sampler_in_command_buffer(payload: dict[str, Any]) -> int:
+    """Run a kernel that takes a sampler in a command buffer, and return what it wrote."""
+    context, queue = _queue(payload)
+    source = "kernel void takes(global uint *out, sampler_t how) { out[0] = 7; }"
+    how = cl.Sampler(context, False, cl.addressing_mode.CLAMP, cl.filter_mode.NEAREST)
+    kernel, buffer = _ready(context, source, 4, how)
+    commands = khr_command_buffer.CommandBuffer(queue)
+    commands.add(kernel, (1,), None, None)
+    commands.finish()
+    commands.enqueue(None).wait()
+    found = np.zeros(1, np.uint32)
+    cl.enqueue_copy(queue, found, buffer)
+    return int(found[0])
 
 
 def pointer_then_buffer(payload: dict[str, Any]) -> int:

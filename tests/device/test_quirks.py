@@ -246,6 +246,7 @@ OCLGRIND = DeviceFacts(name="Oclgrind Simulator")
         ("pocl-uneven-loops", pocl("5.0+debian"), pocl("6.0+debian"), ""),
         ("pocl-wrapped-indices", pocl("7.1+debian  Linux, SPIR-V, LLVM 21.1.8"), pocl("6.0+debian, LLVM 18.1.8"), ""),
         ("pocl-arguments-unchecked", pocl("6.0+debian"), pocl("7.1+debian"), ""),
+        ("pocl-samplers-in-command-buffers", POCL, pocl("5.0+debian"), ""),
         ("pocl-untold-local-memory", pocl("6.0+debian"), pocl("7.1+debian"), ""),
         ("intel-concurrent-bound", intel("CPU"), intel("GPU"), ""),
         ("intel-queue-without-context", intel("CPU"), intel("GPU"), ""),

@@ -765,6 +765,17 @@ ENTRIES = (
         shows=ends("crash", reports=[{"taken": 8}]),
     ),
     _quirk(
+        name="pocl-samplers-in-command-buffers",
+        where=_release(3),
+        effect=effects.SAMPLERS_LAUNCHED,
+        fault="a sampler as an argument of a launch in a command buffer is taken for memory: the process hangs or ends",
+        seen="PoCL 3.1 (Debian 12), `clCommandNDRangeKernelKHR` of a kernel with a `sampler_t`, 2026-11",
+        workaround="portbar launches such steps; for plain OpenCL, declare the sampler in the program",
+        platform="PoCL 3.1",
+        task="tests.device.quirk_programs:sampler_in_command_buffer",
+        shows=lambda result, _symptom: result.status in {"crash", "timeout"},
+    ),
+    _quirk(
         name="pocl-rewritten-logs",
         where=lambda facts: _major(facts) >= 3,
         effect=effects.LOGS_REWRITTEN,

@@ -52,6 +52,9 @@ _LOCAL: Final = re.compile(r"\b__local\b ?")
 _ALIGNMENT: Final = 64
 #: In place of statements that are not inserted.
 _NEVER: Final = "portbar_step_never"
+_SAMPLER: Final = "sampler_t"
+#: An image, its access in front.
+_IMAGE: Final = re.compile(r"\b__(read_only|write_only|read_write) (image\w*_t)$")
 _STRUCTURES: Final = frozenset({2, 3})
 _ENUMERATION: Final = 5
 
@@ -74,7 +77,7 @@ class PhaseParameter:
     name: str
     #: As declared, without `restrict`.
     type_name: str
-    #: ``global``, ``constant``, ``local`` or ``value``.
+    #: ``global``, ``constant``, ``local``, ``image``, ``sampler`` or ``value``.
     kind: str
     #: Whether the kernel only reads through it, by `const` or `constant`.
     only_read: bool = False
@@ -210,7 +213,7 @@ class _Reading(Edits):
             names.add(tree.spelling(node))
             if node.kind == _ENUMERATION:
                 names.update(tree.spelling(kid) for kid in tree.children(node) if kid.kind == kinds.ENUM_CONSTANT)
-            if node.kind == VARIABLE and not tree.is_constant(node):
+            if node.kind == VARIABLE and not tree.is_constant(node) and tree.canonical_type(node) != _SAMPLER:
                 what = f"the variable {tree.spelling(node)!r} keeps its value from launch to launch"
                 problems.append(Problem(tree.place(node), f"{what}; pass it as a buffer"))
         return {
@@ -334,11 +337,28 @@ class _Reading(Edits):
                 name, declared, kind, kind == "constant" or (not drops_const and tree.points_to_constant(node))
             )
         canonical = tree.canonical_type(node)
-        if re.search(r"image|sampler|pipe|event|queue", canonical):
-            problems.append(Problem(tree.place(node), f"the parameter {name!r} is an {canonical}, no buffer or value"))
+        if canonical == _SAMPLER:
+            return PhaseParameter(name, canonical, "sampler", True)
+        if canonical.startswith("image"):
+            return self._image(node, canonical, problems)
+        if re.search(r"pipe|event|queue", canonical):
+            problems.append(Problem(tree.place(node), f"the parameter {name!r} is a {canonical}, no buffer or value"))
         type_name = tree.type_name(node)
         dtype = TYPES.get(canonical)
         return PhaseParameter(name, type_name, "value", True, dtype, tree.size_of(node), canonical)
+
+    def _image(self, node: Node, canonical: str, problems: list[Problem]) -> PhaseParameter:
+        """An image, which must be read only: what a kernel writes to an image, it need not read again."""
+        tree = self._tree
+        name = tree.spelling(node)
+        found = _IMAGE.search(tree.written_type(node))
+        if found is None:
+            reason = f"the type of the image {name!r} has a name of the program: write it out, as read_only {canonical}"
+            problems.append(Problem(tree.place(node), reason))
+        elif found[1] != "read_only":
+            reason = f"the image {name!r} is {found[1]}, and only images that are only read can be a part: use a buffer"
+            problems.append(Problem(tree.place(node), reason))
+        return PhaseParameter(name, f"read_only {canonical}", "image", True)
 
     def _move_locals(self, node: Node, problems: list[Problem]) -> list[str]:
         """Replace a kernel's variables in local memory by pointers; the fields of the structure that has them."""

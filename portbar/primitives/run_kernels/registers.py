@@ -11,7 +11,7 @@ from portbar.reading.tree import Node, Tree
 #: Types of values that a compiler keeps in registers.
 IN_REGISTERS: Final = re.compile(
     r"(?:(?:u?(?:char|short|int|long)|float|double|half|bool|_Bool|unsigned [a-z ]+|signed char|long long)"
-    r"(?: __attribute__\(\(ext_vector_type\(\d+\)\)\))?|enum .*|.*\*(?:__private)?)"
+    r"(?: __attribute__\(\(ext_vector_type\(\d+\)\)\))?|enum .*|sampler_t|.*\*(?:__private)?)"
 )
 #: The type of a grid, which no work-item changes.
 GRID: Final = "portbar_grid"
