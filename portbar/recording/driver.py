@@ -121,16 +121,18 @@ class Driver:
         self._space = "constant" if is_constant else "const global"
         parts = ['#include "portbar/device_barrier.h"\n', place()]
         parts += [as_functions(found, self._prefixes[origin], origin.macros) for origin, found in self._phases.items()]
-        functions, called, memory = [], [], []
+        functions, memory, calls = [], [], []
         for number, (key, made) in enumerate(self._calls.items()):
-            function, call, fields = self._function(number, made, self.ways[key], depth)
-            functions.append(function)
-            called.append(call)
-            memory += fields
-        calls = [
-            (code, f"{called[number]}{''.join(f', opaque{one}' for one in opaque)})")
-            for (number, opaque), code in self._variants.items()
-        ]
+            variants = [(opaque, code) for (of, opaque), code in self._variants.items() if of == number]
+            # PoCL 3.1 ended the process where two branches called one function with barriers and images.
+            copies = len(variants) if self.ways[key].mode == "groups" else 1
+            texts = [self._function(number, made, self.ways[key], depth, copy) for copy in range(copies)]
+            functions += [function for function, _, _ in texts]
+            memory += texts[0][2]
+            for at, (opaque, code) in enumerate(variants):
+                begin = texts[min(at, copies - 1)][1]
+                calls.append((code, f"{begin}{''.join(f', opaque{one}' for one in opaque)})"))
+        calls.sort()
         wanted = sorted({self._memory.numbers[id(flag.buffer.memory)] for flag in self._flags})
         parameters, arguments = self._memory.pointers("global", wanted)
         word = "".join(f"row[3] == {number}u ? buffer{number} : " for number in wanted[1:])
@@ -156,8 +158,10 @@ class Driver:
         assert call.origin is not None
         return type_outside(self._phases[call.origin], self._prefixes[call.origin], type_name)
 
-    def _function(self, number: int, calls: Sequence[Call], way: Way, depth: int) -> tuple[str, str, list[str]]:
-        """The function of a kernel, the begin of its call, and its part of the local memory."""
+    def _function(
+        self, number: int, calls: Sequence[Call], way: Way, depth: int, copy: int
+    ) -> tuple[str, str, list[str]]:
+        """The function of a kernel, or a copy of it, the begin of its call, and its part of the local memory."""
         call = calls[0]
         phase, origin = call.phase, call.origin
         assert phase is not None
@@ -205,7 +209,7 @@ class Driver:
             parameters += more[0]
             arguments += more[1]
         given_local = ["&memory->step" + f"{number}.own"] if phase.has_local else []
-        name = f"portbar_step_{number}"
+        name = f"portbar_step_{number}" + (f"_{copy}" if copy else "")
         local = self._local(call)
         context = {
             "summary": f"Run kernel {phase.name} at the local size {local}"
