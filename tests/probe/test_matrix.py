@@ -68,7 +68,7 @@ def host_of(path: Path) -> str:
 
 
 def known_of(path: Path) -> Findings | None:
-    """What the records say about a device on a host like its own."""
+    """The findings that the matrix lends to a device on a host like its own."""
     return matrix.nearest(entry(path)[0], host_of(path))
 
 

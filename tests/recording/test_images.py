@@ -30,6 +30,9 @@ kernel void blend(__read_only image2d_t one, global const uint *from, read_only 
         + inner.w;
 }
 
+"""
+#: Apart, since Mesa 22 ends the process at samplers of both kinds in one program.
+GIVEN_SAMPLERS = """
 /* A sampler as an argument. */
 kernel void scale(read_only image2d_t picture, sampler_t how, float2 step, global float4 *to)
 {
@@ -169,7 +172,7 @@ def test_samplers_change_places_with_images_of_floats(seed: int, queue: cl.Comma
     ]
     height, width = (int(one) for one in random.integers(1, 30, 2))
     to = buffer_of(queue, np.zeros((height, width, 4), np.float32))
-    scale = cl.Program(queue.context, SOURCE).build().scale
+    scale = cl.Program(queue.context, GIVEN_SAMPLERS).build().scale
     steps = portbar.record(queue, options=[])
     for number in random.integers(0, 4, 5):
         how, step = samplers[number]
@@ -184,7 +187,7 @@ def test_kernels_with_barriers_take_several_images(queue: cl.CommandQueue) -> No
     pictures = [picture(queue, _RGBA8, array) for array in arrays]
     how = cl.Sampler(queue.context, False, cl.addressing_mode.CLAMP, cl.filter_mode.NEAREST)
     to = buffer_of(queue, np.zeros((7, 24), np.uint32))
-    turn = cl.Program(queue.context, SOURCE).build().turn
+    turn = cl.Program(queue.context, GIVEN_SAMPLERS).build().turn
     steps = portbar.record(queue, options=[])
     with steps.repeat(2):
         for one in pictures:
@@ -213,7 +216,7 @@ _KINDS = (
 def test_images_of_each_kind_are_read(kind: str, shape: tuple[int, ...], at: str, queue: cl.CommandQueue) -> None:
     values = np.random.default_rng(len(kind)).integers(-(1 << 31), 1 << 31, (*shape, 4), np.int32)
     context, kinds = queue.context, cl.mem_object_type
-    if _INTS not in cl.get_supported_image_formats(context, _READ, getattr(kinds, kind[:-2].upper())):
+    if _INTS not in cl.get_supported_image_formats(context, cl.mem_flags.READ_ONLY, getattr(kinds, kind[:-2].upper())):
         pytest.skip("the device has no such images")
     # Not all drivers keep the buffer of an image.
     whole = buffer_of(queue, values)
@@ -275,7 +278,9 @@ def test_an_image_of_a_buffer_that_a_step_writes_is_refused(queue: cl.CommandQue
     program = cl.Program(queue.context, WRONG).build(["-cl-std=CL1.2"])
     values, a = buffer_of(queue, np.arange(8, dtype=np.uint32)), buffer_of(queue, np.zeros(1, np.uint32))
     pixels = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.UNSIGNED_INT32)
-    if pixels not in cl.get_supported_image_formats(queue.context, _READ, cl.mem_object_type.IMAGE1D_BUFFER):
+    if pixels not in cl.get_supported_image_formats(
+        queue.context, cl.mem_flags.READ_ONLY, cl.mem_object_type.IMAGE1D_BUFFER
+    ):
         pytest.skip("the device has no such images")
     line = cl.create_image(queue.context, cl.mem_flags.READ_ONLY, pixels, shape=(2,), buffer=values)
     steps = portbar.record(queue, options=[])
