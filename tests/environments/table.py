@@ -87,7 +87,7 @@ ENVIRONMENTS: Final = {
     "ubuntu-24.04": Environment(
         "Ubuntu 24.04", "PoCL", suite="noble", distribution="ubuntu", packages=("pocl-opencl-icd",)
     ),
-    "debian-sid": Environment("Debian sid", "PoCL", suite="sid", packages=("pocl-opencl-icd",)),
+    "debian-sid": Environment("Debian sid", "PoCL", suite="sid", packages=("pocl-opencl-icd",), survey_s=240),
     "debian-sid-rusticl": Environment(
         "Debian sid, rusticl on llvmpipe",
         "rusticl",
@@ -95,6 +95,7 @@ ENVIRONMENTS: Final = {
         packages=("mesa-opencl-icd", "ocl-icd-libopencl1"),
         variables={"RUSTICL_ENABLE": "llvmpipe"},
         survey_first=True,
+        survey_s=240,
     ),
     "arm64": Environment(
         "Debian 13 for arm64",
