@@ -175,7 +175,7 @@ _REASONS_TO_INLINE: Final = {
     quirks.CALLS_REORDERED: (
         "This compiler moves loads across calls of functions that contain a barrier. Others may be noinline."
     ),
-    quirks.CALLS_SHARED: "This compiler ends the process at a function that several kernels call.",
+    quirks.CALLS_SHARED: "This compiler ends the process at some functions that are not inlined.",
 }
 #: Around text whose functions must all be inlined, after a comment with the reason.
 _INLINED: Final = (

@@ -590,3 +590,29 @@ def lost_pointers(payload: dict[str, Any]) -> list[int]:
     out = np.zeros(2, np.uint32)
     cl.enqueue_copy(queue, out, buffers[0])
     return out.tolist()
+
+
+TEAM = """#include "portbar/team.h"
+kernel void team(PORTBAR_GRID_PARAM, global uint *out, uint size)
+{
+    PORTBAR_ENTER(grid);
+    portbar_team team = portbar_team_split(&grid, size);
+    if (!portbar_team_barrier(&grid, &team))
+        return;
+    out[get_global_id(0)] = portbar_team_rank(&team);
+}
+"""
+
+
+def team_of_called_functions(payload: dict[str, Any]) -> int:
+    """Compile a kernel with a team, whose functions the compiler may call."""
+    from dataclasses import replace  # noqa: PLC0415 (one program's)
+
+    from portbar import Program  # noqa: PLC0415 (needs PyOpenCL)
+    from portbar.choices.profile import describe  # noqa: PLC0415
+    from portbar.choices.strategy import choose  # noqa: PLC0415
+
+    context, queue = _queue(payload)
+    chosen = choose(describe(queue.device))
+    strategy = replace(chosen, workarounds=chosen.workarounds - {quirks.CALLS_SHARED})
+    return Program(context, TEAM, strategy=strategy).kernel("team").occupancy(queue, (4,)).groups

@@ -258,6 +258,7 @@ OCLGRIND = DeviceFacts(name="Oclgrind Simulator")
             DeviceFacts(nvidia={"warp_size": 32}),
             "",
         ),
+        ("rusticl-called-functions", rusticl("26.2.6-1"), rusticl("25.0.7-2"), ""),
         ("oclgrind-flush-waits", OCLGRIND, DeviceFacts(name="pthread"), ""),
         ("oclgrind-claims-all-types", OCLGRIND, POCL, ""),
     ],

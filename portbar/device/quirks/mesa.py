@@ -207,6 +207,16 @@ ENTRIES = (
         shows=CRASHES,
     ),
     _quirk(
+        name="rusticl-called-functions",
+        where=lambda facts: _rusticl(facts) >= 26,
+        effect=effects.CALLS_SHARED,
+        fault="the process ends while it compiles some kernels that call functions which are not inlined",
+        seen="Mesa 26.2.6 (Debian sid, LLVM 22.1.8), kernels with teams of work-groups, 2026-11",
+        workaround="declare functions __attribute__((always_inline)); portbar.Program does so for its own and yours",
+        task="tests.device.quirk_programs:team_of_called_functions",
+        shows=CRASHES,
+    ),
+    _quirk(
         name="llvmpipe-loop-limit",
         loop_limit=65_535,
         fault="loops end silently after 65535 iterations in the whole kernel, so a spinning barrier lets work-groups pass",
