@@ -37,6 +37,17 @@ def _ready(context: cl.Context, source: str, size: int, *arguments: Any) -> tupl
     return kernel, buffer
 
 
+def _strategy_without(effects: set[str], device: cl.Device, asked: dict[str, str] | None = None) -> Any:
+    """The strategy that portbar chooses for a device, without its workarounds for some effects."""
+    from dataclasses import replace  # noqa: PLC0415 (few programs')
+
+    from portbar.choices.profile import describe  # noqa: PLC0415 (needs PyOpenCL)
+    from portbar.choices.strategy import choose  # noqa: PLC0415
+
+    chosen = choose(describe(device), asked)
+    return replace(chosen, workarounds=chosen.workarounds - effects)
+
+
 NAMES_ITSELF = "kernel void names_itself(global uint *out) { out[get_global_id(0)] = 7u + (uint)get_local_id(0); }"
 
 
@@ -351,15 +362,12 @@ kernel void teams(PORTBAR_GRID_PARAM)
 
 def left_behind(payload: dict[str, Any]) -> int:
     """How often, in many launches, a work-group did not find what another had left before a barrier."""
-    from dataclasses import replace  # noqa: PLC0415 (one program's)
-
     from portbar import Program  # noqa: PLC0415 (needs PyOpenCL)
-    from portbar.choices.profile import describe  # noqa: PLC0415
-    from portbar.choices.strategy import choose  # noqa: PLC0415
 
     context, queue = _queue(payload)
-    chosen = choose(describe(queue.device), {"device_barrier": "counter"})
-    strategy = replace(chosen, workarounds=chosen.workarounds - {quirks.LEADER_FORGOTTEN, quirks.JOINS_LOST})
+    strategy = _strategy_without(
+        {quirks.LEADER_FORGOTTEN, quirks.JOINS_LOST}, queue.device, {"device_barrier": "counter"}
+    )
     kernel = Program(context, LEFT_BEHIND, strategy=strategy).kernel("left_behind")
     missed = 0
     for _ in range(40):
@@ -572,15 +580,10 @@ kernel void keeps_pointers(PORTBAR_GRID_PARAM, global uint *out, global uint *fl
 
 def lost_pointers(payload: dict[str, Any]) -> list[int]:
     """Two work-groups of one work-item write 2 at the end of a kernel, and 0 stays where they left it before."""
-    from dataclasses import replace  # noqa: PLC0415 (one program's)
-
     from portbar import Program  # noqa: PLC0415 (needs PyOpenCL)
-    from portbar.choices.profile import describe  # noqa: PLC0415
-    from portbar.choices.strategy import choose  # noqa: PLC0415
 
     context, queue = _queue(payload)
-    chosen = choose(describe(queue.device), {"device_barrier": "counter"})
-    strategy = replace(chosen, workarounds=chosen.workarounds - {quirks.LOCAL_POINTERS_LOST})
+    strategy = _strategy_without({quirks.LOCAL_POINTERS_LOST}, queue.device, {"device_barrier": "counter"})
     buffers = [cl.Buffer(context, cl.mem_flags.READ_WRITE, 64) for _ in range(3)]
     for buffer in buffers:
         cl.enqueue_fill_buffer(queue, buffer, np.zeros(1, np.uint32), 0, 64)
@@ -606,13 +609,8 @@ kernel void team(PORTBAR_GRID_PARAM, global uint *out, uint size)
 
 def team_of_called_functions(payload: dict[str, Any]) -> int:
     """Compile a kernel with a team, whose functions the compiler may call."""
-    from dataclasses import replace  # noqa: PLC0415 (one program's)
-
     from portbar import Program  # noqa: PLC0415 (needs PyOpenCL)
-    from portbar.choices.profile import describe  # noqa: PLC0415
-    from portbar.choices.strategy import choose  # noqa: PLC0415
 
     context, queue = _queue(payload)
-    chosen = choose(describe(queue.device))
-    strategy = replace(chosen, workarounds=chosen.workarounds - {quirks.CALLS_SHARED})
+    strategy = _strategy_without({quirks.CALLS_SHARED}, queue.device)
     return Program(context, TEAM, strategy=strategy).kernel("team").occupancy(queue, (4,)).groups

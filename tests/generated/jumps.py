@@ -12,6 +12,15 @@ from tests.generated.tree import Block, Expression, Statement
 from tests.generated.writer import Writer
 
 
+def _write_body(writer: Writer, body: Block, *, flat: bool) -> None:
+    """Write statements between a label and a jump, in braces unless they are `flat`."""
+    if flat:
+        writer.block(body)
+    else:
+        with writer.braces():
+            writer.block(body)
+
+
 @dataclass
 class Goto(Statement):
     """A jump to a label of a statement around it."""
@@ -52,11 +61,7 @@ class Labelled(Statement):
     flat: bool = False
 
     def write(self, writer: Writer) -> None:
-        if self.flat:
-            writer.block(self.body)
-        else:
-            with writer.braces():
-                writer.block(self.body)
+        _write_body(writer, self.body, flat=self.flat)
         writer.add(f"{self.label}: ;")
 
     def run(self, machine: Machine) -> None:
@@ -86,11 +91,7 @@ class Again(Statement):
         else:
             writer.add(f"{self.label}: if (!{condition}) goto {end};")
             writer.add(f"++{self.counter};")
-        if self.flat:
-            writer.block(self.body)
-        else:
-            with writer.braces():
-                writer.block(self.body)
+        _write_body(writer, self.body, flat=self.flat)
         if self.form == "do":
             writer.add(f"if ({condition}) goto {self.label};")
         else:
