@@ -21,6 +21,7 @@ from typing import Final, TypeGuard
 from portbar.reading import kinds
 from portbar.reading.edits import Inserted, UnformedError
 from portbar.reading.forks import Forks
+from portbar.reading.goto_loops import goto_loops
 from portbar.reading.loops import LOOPS, Loop, parts
 from portbar.reading.lowering import Lowering
 from portbar.reading.sameness import Sameness
@@ -109,7 +110,8 @@ class _Label:
 
     begin: int
     around: tuple[tuple[int, int], ...]
-    meeting: Inserted
+    text: Inserted
+    meeting: _Meeting
 
 
 @dataclass
@@ -201,6 +203,9 @@ class _Form(Lowering):
         self._jumps_made = 0
         #: Numbers of the places where jumps by a flag lead.
         self._flagged: dict[tuple[int, int], int] = {}
+        #: Labels to which the work-group skips statements by the flag; those of loops made of `goto` by it, and their ends.
+        self._skipped_to: set[int] = set()
+        self._again: dict[int, int] = {}
         self._around = _Context()
         self._branched: dict[int, int] = {}
         #: Operators of reductions, say, are called by portbar's text.
@@ -231,8 +236,17 @@ class _Form(Lowering):
         self._end_of_function = _Meeting(_END)
         self._jumps_made = 0
         self._flagged = {}
-        by_flag = self._by_turns and not self._labels and not self._jumps_in_expression(block)
-        self._list(block.kids, _Context(by_flag=by_flag, is_top=by_flag and self._tree.is_kernel(function)))
+        jumps = [(jump, targets) for jump, targets in self._jumps(block, ()) if jump.kind == kinds.GOTO]
+        self._skipped_to, self._again = set(), {}
+        by_flag = (self._by_turns or self._is_left_at_conditions(block)) and not self._jumps_in_expression(block)
+        if by_flag and jumps:
+            # A jump of some work-items cannot lead under a flag.
+            by_flag = all(self._is_whole(*one) for one in jumps) and self._finds_flags(
+                block, [jump for jump, _ in jumps]
+            )
+        is_top = by_flag and not jumps and self._tree.is_kernel(function)
+        self._list(block.kids, _Context(by_flag=by_flag, is_top=is_top))
+        self._part_goto_loops(block)
         if self._jumps_made:
             self._before.setdefault(begin + 1, []).insert(0, Inserted(f" uint {_LEFT} = 0u; "))
         if self._flagged:
@@ -266,7 +280,81 @@ class _Form(Lowering):
 
     def part_loops(self, function: Node) -> None:
         """Part the loops of a function without a barrier, which is called by work-items on their own."""
+        self._collectives = []
         self._part_loops(self._tree.body(function).kids)
+        self._part_goto_loops(self._tree.body(function))
+
+    def _finds_flags(self, node: Node, jumps: Sequence[Node]) -> bool:
+        """Whether all these jumps to labels can be made by a flag.
+
+        Under it are the statements that they skip, or those after them in a loop from the label to the last jump back to it.
+        So a label and the jumps to it are in statements of one block, and none of those declares what is used after them.
+        """
+        again: dict[int, int] = {}
+        for block in (one for one in (node, *below(node)) if one.kind == kinds.BLOCK):
+            begins = [self._extent(part)[0] for part in block.kids]
+            spans: list[tuple[int, int]] = []
+            for place, begin in enumerate(begins):
+                if block.kids[place].kind != kinds.LABEL:
+                    continue
+                origins = [self._extent(jump)[0] for jump in jumps if self._label_of(jump).begin == begin]
+                if not origins or not begins[0] <= min(origins) <= max(origins) < self._extent(block)[1]:
+                    continue
+                if min(origins) < begin:
+                    if self._declares_for(block, [at for at in begins if min(origins) < at < begin], begin):
+                        continue
+                    self._skipped_to.add(begin)
+                if max(origins) > begin:
+                    last = [at for at in begins if at <= max(origins)][-1]
+                    end = self._ends(block.kids[begins.index(last)])
+                    if self._declares_for(block, [at for at in begins if begin <= at <= last], end):
+                        continue
+                    spans.append((begin, end))
+            again |= dict(spans)
+            if any(one[0] < other[0] < one[1] < other[1] for one in spans for other in spans):
+                return False
+        found = {(self._label_of(jump).begin, self._extent(jump)[0]) for jump in jumps}
+        if not all(begin in (self._skipped_to if at < begin else again) for begin, at in found):
+            return False
+        self._again = again
+        return True
+
+    def _declares_for(self, block: Node, begins: Sequence[int], after: int) -> bool:
+        """Whether some of a block's statements, which begin there, declare what is used from a place on."""
+        parts = [part for part in block.kids if part.kind == kinds.DECLARATIONS and self._extent(part)[0] in begins]
+        names = {self._tree.spelling(kid) for part in parts for kid in part.kids if kid.kind == VARIABLE}
+        return not names.isdisjoint(re.findall(r"\w+", self._source(after, self._extent(block)[1])))
+
+    def _is_left_at_conditions(self, block: Node) -> bool:
+        """Whether the work-group may leave a loop, in whose condition or step is a barrier, by a jump.
+
+        With a second end of such a loop, PoCL 5.0 may end the process (`context restore for a PHI node`).
+        """
+        return any(
+            node.kind in LOOPS
+            and any(
+                part is not None and self._holds(part) for part in (self._parts(node).condition, self._parts(node).step)
+            )
+            and self._leaves(node, _Context())
+            for node in below(block)
+        )
+
+    def _part_goto_loops(self, body: Node) -> None:
+        """Put loops made of `goto`, without a barrier, under a condition on ids."""
+        for first, last in goto_loops(self._tree, body):
+            begin, end = self._extent(first)[0], self._ends(last)
+            if self._between(begin, end):
+                continue
+            for node in (one for one in (first, *below(first)) if one.kind == kinds.LABEL):
+                self._check_label(node)
+            past = self._name("past")
+            self._begin(begin, f"{_NONE} goto {past};")
+            self._end(end, f"{past}: ;")
+
+    def _check_label(self, node: Node) -> None:
+        begin = self._extent(node)[0]
+        if self._tree.word_at(begin) != self._tree.spelling(node):
+            raise self._of_macro(begin, "a label from")
 
     def _part_loops(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
@@ -307,11 +395,11 @@ class _Form(Lowering):
         if node.kind in _HEADS and self._holds(node):
             around = (*around, (self._extent(node)[0], self._ends(node)))
         elif node.kind == kinds.LABEL:
+            self._check_label(node)
             begin = self._extent(node)[0]
-            if self._tree.word_at(begin) != self._tree.spelling(node):
-                raise self._of_macro(begin, "a label from")
             colon = self._bytes.index(b":", begin)
-            self._labels[self._tree.spelling(node)] = _Label(begin, around, self._begins(colon + 1))
+            meeting = _Meeting(self._name("label"))
+            self._labels[self._tree.spelling(node)] = _Label(begin, around, self._begins(colon + 1), meeting)
         for kid in node.kids:
             self._find_labels(kid, around)
 
@@ -339,6 +427,16 @@ class _Form(Lowering):
                 last += 1
             if last > place:
                 self._macro(parts[place : last + 1], context)
+            elif self._again.get(begin, 0) > begin and parts[place].kind == kinds.LABEL:
+                end = self._again[begin]
+                turn = [part for part in parts[place:] if self._extent(part)[0] < end]
+                rest = parts[place + len(turn) :]
+                opening = self._end(end, "")
+                self._turn_again(turn, context)
+                if rest and self._leads_past(turn, end, context):
+                    self._skipped(rest, turn, opening, context)
+                    return
+                last = place + len(turn) - 1
             elif context.by_flag and context.apart is None and self._passes(parts[place], context):
                 self._passed(parts[place], parts[last + 1 :], context)
                 if not context.is_top:
@@ -360,22 +458,64 @@ class _Form(Lowering):
                 leave = f"{self._apart_after} {self._end_of_function.goto(whole=True)}"
                 after.text = f" {self._barrier} if ({_GONE} != 0u) {{ {leave} }} {self._apart_after} "
             return
-        if not rest:
-            self._statement(node, context)
-            return
         opening = self._end(self._ends(node), "")
-        closing = self._end(self._list_ends(rest), "")
         self._statement(node, context)
-        if not any(self._meets(one, context) for one in rest):
-            self._list(rest, context)
-            opening.text, closing.text = f" if ({_GONE} == 0u) {{ ", f" }} {self._work} "
+        self._skipped(rest, [node], opening, context)
+
+    def _turn_again(self, parts: Sequence[Node], context: _Context) -> None:
+        """A loop that an author makes of a label and jumps back to it, which the work-group makes as a whole."""
+        begin, end = self._extent(parts[0])[0], self._list_ends(parts)
+        after, leaving, arm = self._end(end, ""), dict[int, str](), None
+        arm = _Arm(begin, end, _Meeting(self._name("turn")), leaving)
+        number = self._flagged.setdefault((begin, kinds.GOTO), len(self._flagged) + 1)
+        again = self._name("again")
+        head = f"const bool {again} = {_GONE} == {number}u; {self._barrier} if (!{again}) break;"
+        opens = f"{_GONE} = {number}u; {self._barrier} for (;;) {{ {self._barrier} {head} {self._barrier} {self._work}"
+        self._begin(begin, f"{opens} {_GONE} = 0u;")
+        self._list([parts[0].kids[-1], *parts[1:]], context.inside(arm=arm))
+        ends = f"{self._work} {arm.meeting.text(self._barrier, self._work)} {self._work} }}"
+        after.text = f" {ends} {self._apart_after}{self._leaving(leaving)} "
+
+    def _leads_past(self, parts: Sequence[Node], end: int, context: _Context) -> bool:
+        """Whether a jump that the work-group makes as a whole leads from one of these statements past a place."""
+        return any(
+            self._leads(jump, targets) > end and self._is_whole(jump, targets)
+            for part in parts
+            for jump, targets in self._jumps(part, context.targets)
+        )
+
+    def _skipped(self, parts: Sequence[Node], before: Sequence[Node], opening: Inserted, context: _Context) -> None:
+        """Statements that the work-group may not reach, since statements before them jump; `opening` is text between them."""
+        labels = [place for place, part in enumerate(parts) if self._extent(part)[0] in self._skipped_to]
+        skipped, rest = (parts[: labels[0]], parts[labels[0] :]) if labels else (parts, [])
+        onward = self._under_flag(skipped, opening, context) if skipped else opening
+        if not rest:
             return
+        begin = self._extent(rest[0])[0]
+        onward.text += self._arrives(begin, kinds.GOTO)
+        done = [*before, *skipped]
+        if self._leads_past(done, begin, context):
+            under = [part for part in rest if self._extent(part)[0] <= max(begin, self._again.get(begin, 0) - 1)]
+            self._skipped(rest[len(under) :], [*done, *under], self._under_flag(under, onward, context), context)
+        else:
+            self._list(rest, context)
+
+    def _under_flag(self, parts: Sequence[Node], opening: Inserted, context: _Context) -> Inserted:
+        """Put statements under the flag; the text after them, which may grow."""
+        after = self._end(self._list_ends(parts), "")
+        closing = self._end(self._list_ends(parts), "")
+        if not any(self._meets(one, context) for one in parts):
+            self._list(parts, context)
+            opening.text += f" if ({_GONE} == 0u) {{ "
+            closing.text = f" }} {self._work} "
+            return after
         leaving = dict[int, str]()
-        arm = _Arm(self._extent(rest[0])[0], self._list_ends(rest), _Meeting(self._name("meet")), leaving)
-        self._list(rest, context.inside(arm=arm))
+        arm = _Arm(self._extent(parts[0])[0], self._list_ends(parts), _Meeting(self._name("meet")), leaving)
+        self._list(parts, context.inside(arm=arm))
         opens, closes = self._turn(f"{_GONE} == 0u", self._leaving(leaving))
-        opening.text = f" {opens}{self._work} "
+        opening.text += f" {opens}{self._work} "
         closing.text = f" {arm.meeting.text(self._barrier, self._work)} {self._work} {closes} "
+        return after
 
     def _turn(self, condition: str, after: str = "") -> tuple[str, str]:
         """The beginning and the end of a loop of one turn or none, and other text after it."""
@@ -391,11 +531,9 @@ class _Form(Lowering):
 
     def _passes(self, node: Node, context: _Context) -> bool:
         """Whether a jump that the work-group makes as a whole leads past the end of a statement."""
-        end = self._ends(node) if any(one.kind in _JUMPS for one in (node, *below(node))) else 0
-        return end > 0 and any(
-            self._leads(jump, targets) > end and self._is_whole(jump, targets)
-            for jump, targets in self._jumps(node, context.targets)
-        )
+        if not any(one.kind in _JUMPS for one in (node, *below(node))):
+            return False
+        return self._leads_past([node], self._ends(node), context)
 
     def _meets(self, node: Node, context: _Context) -> bool:
         """Whether a statement gets a barrier."""
@@ -415,12 +553,14 @@ class _Form(Lowering):
             key = (-1, jump.kind)
         elif jump.kind == kinds.CONTINUE:
             key = ([one for one in targets if one.is_loop][-1].begin, jump.kind)
+        elif jump.kind == kinds.GOTO:
+            key = (self._label_of(jump).begin, jump.kind)
         else:
             key = (targets[-1].begin, jump.kind)
         return f"{_GONE} = {self._flagged.setdefault(key, len(self._flagged) + 1)}u;"
 
     def _arrives(self, begin: int, *jumps: int) -> str:
-        """Take the flag back where jumps of these kinds lead, of the loop or the `switch` that begins there."""
+        """Take the flag back where jumps of these kinds lead, of the loop, the `switch` or the label that begins there."""
         numbers = [self._flagged[begin, kind] for kind in jumps if (begin, kind) in self._flagged]
         return "".join(f" {_GONE} = {_GONE} == {number}u ? 0u : {_GONE}; " for number in numbers)
 
@@ -523,7 +663,8 @@ class _Form(Lowering):
         if jump.kind == kinds.RETURN:
             return self._body[1]
         if jump.kind == kinds.GOTO:
-            return self._label_of(jump).begin
+            begin = self._label_of(jump).begin
+            return begin if self._extent(jump)[0] < begin else self._again.get(begin, begin)
         if jump.kind == kinds.CONTINUE:
             loops = [one for one in targets if one.is_loop]
             return loops[-1].turn_ends - 1 if loops else self._body[1]
@@ -542,8 +683,11 @@ class _Form(Lowering):
 
     def _is_whole(self, jump: Node, targets: tuple[_Target, ...]) -> bool:
         """Whether a work-group makes a jump as a whole, since a barrier would be missed otherwise."""
-        at, to = self._extent(jump)[0], self._leads(jump, targets)
+        at = self._extent(jump)[0]
+        to = self._label_of(jump).begin if jump.kind == kinds.GOTO else self._leads(jump, targets)
         if self._between(min(at, to), max(at, to)):
+            return True
+        if any(begin <= at < end and not begin <= to <= end for begin, end in self._again.items()):
             return True
         around = [one for one in targets if one.is_loop and one.holds and not one.is_once and one.begin <= at < one.end]
         if jump.kind == kinds.CONTINUE:
@@ -853,8 +997,10 @@ class _Form(Lowering):
                 before = f"{lowered}{_RESULT} = {made}; {self._part(value)}"
             if not (whole and context.by_flag):
                 text = self._end_of_function.goto(whole=whole)
-        elif node.kind == kinds.GOTO and whole:
-            self._label_of(node).meeting.text = f" {self._apart_after} "
+        elif node.kind == kinds.GOTO and whole and not context.by_flag:
+            label = self._label_of(node)
+            text = label.meeting.goto(whole=True)
+            label.text.text = f" {label.meeting.text(self._barrier, self._work)} {self._work} "
         elif node.kind in (kinds.CONTINUE, kinds.BREAK):
             chosen = [one for one in context.targets if one.is_loop or node.kind == kinds.BREAK]
             if not chosen:
@@ -874,7 +1020,7 @@ class _Form(Lowering):
         ):
             apart = context.apart
             apart.jumps.append(text)
-            leave = f"portbar_left_{apart.number} = {len(apart.jumps)}u; goto portbar_out_{apart.number};"
+            leave = f"{self._work} portbar_left_{apart.number} = {len(apart.jumps)}u; goto portbar_out_{apart.number};"
             self._replace(begin, end, f"{{ {before}{leave} }}")
             return
         crossed = [] if whole else self._crossed(node, context)

@@ -209,6 +209,54 @@ STATEMENTS = {
         f"uint turn = 0u; again: v += turn; {_round('me')} if (++turn < n) goto again;",
         lambda me, n: max(n, 1) * _next(me) + sum(range(max(n, 1))),
     ),
+    "a goto over branches": (
+        (
+            f"if (n > 3u) goto out; if (n == 1u) {{ {_round('me')} }} if (n == 2u) {{ {_round('me')} }} "
+            f"else {{ {_round('2u * me')} }} out: v += 1u;"
+        ),
+        lambda me, n: (0 if n > 3 else _next(me) * (n in {1, 2}) + _next(2 * me) * (n != 2)) + me * 0 + 1,
+    ),
+    "a goto back over branches": (
+        (
+            f"uint turn = 0u; again: if (turn == 0u) {{ {_round('me')} }} if (turn == 1u) {{ {_round('2u * me')} }} "
+            f"if (turn == 2u) {{ {_round('3u * me')} }} if (++turn < n) goto again;"
+        ),
+        lambda me, n: _next(me) * sum(range(min(max(n, 1), 3) + 1)),
+    ),
+    "a goto into the next turn and out": (
+        (
+            f"uint turn = 0u; again: if (++turn > n) goto out; if (turn == 2u) goto again; "
+            f"if (turn == 1u) {{ {_round('me')} }} if (turn == 3u) {{ {_round('3u * me')} }} "
+            f"if (turn < 4u) {{ {_round('me')} goto again; }} out: v += turn;"
+        ),
+        lambda me, n: _next(me) * (0, 2, 2, 6, 6, 6)[n] + me * 0 + min(n + 1, 4),
+    ),
+    "a goto out of a loop in a loop with a vote": (
+        (
+            f"uint turn = 0u; while ({_ANY}) {{ ++turn; for (uint j = 0u; j < n; ++j) {{ v += j; if (j == 2u) goto out; }} "
+            f"if (turn > 1u) {{ break; }} {_round('me')} }} out: v += 100u;"
+        ),
+        lambda me, n: (3 if n > 2 else 2 * sum(range(n)) + _next(me)) + me * 0 + 100,
+    ),
+    "a goto after a branch of some": (
+        (
+            "for (uint k = 0u; k < 1u; ++k) { for (uint j = 0u; j < n; ++j) { if (me & 1u) v += 2u; goto out; } "
+            f"if (me & 1u) {{ if (a[me] == 12345u) {{ v = 9u; }} }} }} if (n == 0u) {{ {_round('me')} }} "
+            f"if (n > 6u) {{ {_round('me')} }} if (n > 7u) {{ {_round('me')} }} out: v += 1u;"
+        ),
+        lambda me, n: (2 * (me % 2) if n else _next(me)) + 1,
+    ),
+    "loops made of goto that some repeat": (
+        (
+            f"{_round('me')} uint k = 0u; again: ++k; uint j = 0u; more: ++j; v += k; if (j && n == 7u) goto more; "
+            "if (k < n && (me & 1u)) goto again;"
+        ),
+        lambda me, n: _next(me) + np.where(me % 2, sum(range(max(n, 1) + 1)), 1),
+    ),
+    "goto where all and some meet": (
+        f"if (n == 2u) goto out; {_round('me')} if (me & 1u) goto out; if (n) {{ if (me & 2u) v += 4u; }} out: v += 1u;",
+        lambda me, n: me * 0 + 1 if n == 2 else _next(me) + 4 * ((me % 4 == 2) & (n > 0)) + 1,
+    ),
     "a directive in a condition": (
         f"if (n &&\n#ifdef NOT_DEFINED\n n > 9u &&\n#else\n n > 1u &&\n#endif\n {_ANY}) v = n;",
         lambda me, n: me * 0 + (n if n > 1 else 0),

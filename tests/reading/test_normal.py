@@ -302,7 +302,7 @@ def test_branches_in_the_end_of_others_have_ends_of_their_own(text: str, *, has_
         (f"for (;;) {{ if (n) break; {MEET} }} {_MANY}", "for (;;) { B; if (portbar_gone != 0u) break; B; W; if (n)"),
         (
             f"for (;;) {{ while (a[0]) {{ if (n) return; f(); }} {MEET} }} {_MANY}",
-            "goto portbar_out_2; } f(); } } portbar_out_2: W; if (portbar_left_2 == 1u) { portbar_gone = 1u; } W; } {",
+            "{ W; portbar_left_2 = 1u; goto portbar_out_2; } f(); } } portbar_out_2: W; if (portbar_left_2 == 1u) {",
         ),
         (
             f"for (;;) {{ if (n) {{ {MEET} if (a[0]) return; {MEET} }} f(); }} {_MANY}",
@@ -321,15 +321,68 @@ def test_a_case_that_all_leave_falls_into_none() -> None:
     assert "= portbar_gone == 0u ? 1u : portbar_case_" in found
 
 
-def test_with_labels_all_leave_by_jumps() -> None:
-    found = body(f"for (;;) {{ if (n) {{ {MEET} if (n) break; }} if (a[0]) goto out; {MEET} }} out: f(); {_MANY}")
-    assert "portbar_gone" not in found
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            f"if (n) goto out; {MEET} a[0] = 1u; out: f(); {_MANY}",
+            "if (n) { portbar_gone = 1u; } { volatile uint portbar_on_",
+        ),
+        (
+            f"if (n) goto out; {MEET} a[0] = 1u; out: f(); {_MANY}",
+            "} B; W; } portbar_gone = portbar_gone == 1u ? 0u : portbar_gone; out: f();",
+        ),
+        (
+            f"again: f(); {MEET} if (n) goto again; {_MANY}",
+            "const bool portbar_again_3 = portbar_gone == 1u; B; if (!portbar_again_3) break; B; W; portbar_gone = 0u;",
+        ),
+        (f"again: f(); {MEET} if (n) goto again; {_MANY}", "if (n) { portbar_gone = 1u; } W; B; W; } B; W;"),
+        (
+            f"for (;;) {{ if (a[0]) goto out; {MEET} }} out: f(); {_MANY}",
+            "B; if (portbar_gone != 0u) break; B; W; if (a[0])",
+        ),
+    ],
+)
+def test_jumps_to_labels_have_a_flag(text: str, expected: str) -> None:
+    assert expected in body(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Some work-items jump; a variable is declared where the jump passes, or in the loop, and used after it.
+        f"if (a[n]) {{ a[0] = 1u; goto next; }} next: f(); if (n) goto out; {MEET} out: f();",
+        f"if (n) goto out; {MEET} uint v = a[0]; f(); out: v = 1u; a[1] = v;",
+        f"again: f(); uint v = 3u; {MEET} if (n) goto again; a[1] = v;",
+        f"one: f(); {MEET} two: f(); {MEET} if (n) goto one; {MEET} if (a[0]) goto two;",
+    ],
+)
+def test_jumps_that_no_flag_can_make_are_as_they_were(text: str) -> None:
+    assert "portbar_gone" not in body(f"{text} {_MANY}")
+
+
+def test_loops_made_of_jumps_are_under_a_condition() -> None:
+    nobody = "if (get_local_id(0) >= get_local_size(0)) goto portbar_past_"
+    assert f"{nobody}2; again: f(); if (a[0]) goto again; portbar_past_2: ;" in body(
+        "again: f(); if (a[0]) goto again;"
+    )
+    assert nobody not in body(f"again: f(); {MEET} if (n) goto again;")
+    assert nobody not in body("if (a[0]) goto out; f(); out: f();")
+    nested = body("one: f(); two: f(); if (a[0]) goto two; if (a[1]) goto one; f();")
+    assert nested.count(nobody) == 1
+    assert "goto one; portbar_past_" in nested
+
+
+def test_all_and_some_who_jump_to_a_label_have_a_barrier_each() -> None:
+    found = body(f"if (n) goto out; {MEET} if (a[0]) goto out; f(); out: a[1] = 1u;")
+    assert "B; W; goto portbar_label_1_all; }" in found
+    assert "if (a[0]) goto out; f(); out: B; W; portbar_label_1_all: B; W; a[1] = 1u;" in found
 
 
 @pytest.mark.parametrize("kind", ["break;", "return;"])
-def test_a_loop_with_a_barrier_in_its_head_is_left_where_the_jump_is(kind: str) -> None:
+def test_a_loop_with_a_barrier_in_its_head_is_left_by_a_flag(kind: str) -> None:
     found = body(f"while ({SUM} < n) {{ if (n) {kind} f(); }}")
-    assert "portbar_left" not in found
+    assert "if (n) { portbar_gone = 1u; }" in found
 
 
 @pytest.mark.parametrize(
@@ -442,5 +495,5 @@ def test_a_turn_that_begins_with_one_of_several_loops_begins_with_a_statement(te
 
 def test_branches_of_expressions_and_turns_that_all_leave_end_in_a_statement() -> None:
     assert body(f"a[0] = n ? {SUM} : 3u;").count("B; W; } ") == 2
-    assert "B; W; } while (portbar_again_" in body(f"do {{ if (n) break; {MEET} }} while ({SUM} < n);")
+    assert "B; W; } while (a[0]" in body(f"do {{ if (n) break; {MEET} }} while (a[0] + n < 3u);")
     assert "B; } while (portbar_again_" in body(f"do {{ f(); }} while ({SUM} < n);")
