@@ -194,10 +194,20 @@ class Watch:
                 self._unnamed.remove(error)
             raise error
 
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The first of the words of all reports and of the last one with a fault, which comes after them; their number."""
+        return self._reports, self._size
+
     def read(self) -> np.ndarray[Any, np.dtype[np.uint32]]:
-        """Transfer all reports, and the last one with a fault, which comes after them. Launches need not look for a while."""
+        """Transfer these words. Launches need not look for a while."""
         self.due = time.monotonic() + LOOK_S
         return self._memory.read(self._reports, self._size)
+
+    def has_changed(self, words: memoryview) -> bool:
+        """Whether `look` has not seen these words, which were transferred. Launches need not look for a while."""
+        self.due = time.monotonic() + LOOK_S
+        return words[self.place - self._reports] != self.known
 
     def _visible(self) -> Words | None:
         """The words of `read`; None where they take a transfer, and another time is better."""

@@ -83,6 +83,7 @@ _WITH_GRID: Final = """
             launch.groups = groups
             reports[place] = reference(launch)
             order.is_free = True
+            {early}
             release()
         except BaseException:
             give_back()
@@ -95,6 +96,10 @@ _PATIENCE: Final = """if not state.is_alone():
                 release()
                 return None
             words[2] = patience"""
+
+#: Where the host does not see the report, it may come with a launch.
+_EARLY: Final = """if state.waited == epoch - 1:
+                launch._early = state.read_early(epoch)"""
 
 
 @dataclass(eq=False, slots=True)
@@ -175,6 +180,7 @@ def fused(kernel: CompiledKernel, plan: LaunchPlan, types: tuple[type, ...]) -> 
     if state is not None:
         launched = _WITH_GRID.replace("{reports}", str(layout.REPORTS))
         launched = launched.replace("{look}", _look(state.watch))
+        launched = launched.replace("{early}", _EARLY if state.may_read_early else "")
         launched = launched.replace("{patience}", _PATIENCE if plan.patience is not None else "")
         values |= {
             "state": state,

@@ -27,7 +27,8 @@ from portbar.primitives.layout import Layout
 from portbar.records.dataclass import dataclass
 from portbar.records.plain import amount
 
-if TYPE_CHECKING:  # few launches have one
+if TYPE_CHECKING:  # few launches have these
+    from portbar.launching.early import EarlyRead
     from portbar.launching.trace import Trace
 
 
@@ -103,6 +104,8 @@ class Launch(Reported):
 
     _state: GridState | None = None
     _epoch = 0
+    #: The transfer that brings its report, and ends after it.
+    _early: EarlyRead | None = None
 
     def __init__(
         self,
@@ -189,16 +192,24 @@ class Launch(Reported):
         """Wait for the launch; its report, None without a grid."""
         if self.report is not None:
             return self.report
-        self.event.wait()
         if self._state is None:
+            self.event.wait()
             return None
+        state, early = self._state, self._early
+        if self._epoch == state.watch.epoch:
+            state.waited = self._epoch
+        if early is not None:
+            early.wait()
+        # After a transfer behind it, too, some runtimes take a while to say that the launch is complete.
+        if early is None or self.event.command_execution_status != cl.command_execution_status.COMPLETE:
+            self.event.wait()
         if self.report_copy is None:
-            report = self._state.read(self._epoch)
+            report = state.read(self._epoch) if early is None else state.read_from(early, self._epoch)
         # Looked at again after the read: another thread's launch saves the report before it reuses the report's place.
         if self.report_copy is not None:
             report = Report.from_words(self.report_copy.read(), self._epoch)
         if spoils_state(report):
-            self._state.give_up()
+            state.give_up()
         self.report = report
         return report
 
@@ -307,6 +318,8 @@ class States:
             event = plan.call(state.buffer, words, *args, wait_for=before)
             launch = Launch(event, plan.label, state, epoch, plan.groups)
             state.note(epoch, launch, wait_for)
+            if state.waited == epoch - 1 and state.may_read_early:
+                launch._early = state.read_early(epoch, wait_for)
         return launch
 
 

@@ -6,7 +6,7 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyopencl as cl
@@ -19,7 +19,13 @@ from portbar.primitives.fault import Report
 from portbar.primitives.layout import Layout
 from portbar.primitives.tracing import PLACE_WORD, Tracing
 
+if TYPE_CHECKING:  # no CPU needs them
+    from portbar.launching.early import EarlyRead, EarlyReads
+
 _LAST_EPOCH: Final = layout.EPOCH_MASK - 1
+
+#: Launches in a row that were waited for before the next one, after which reports come with their launches.
+_HABIT: Final = 2
 
 #: The orders of launches that each device may be busy with, by its handle, so that a launch can find out whether it is alone.
 _on_device: Final[defaultdict[int, set[weakref.ref[Order]]]] = defaultdict(set)
@@ -108,6 +114,12 @@ class GridState(QueueState):
         self.watch: Watch = Watch(self._memory, self.order, previous.watch if previous is not None else None)
         weakref.finalize(self, _ended, self._memory, self.order, self.watch)
         self._first_report = offsets["REPORTS"]
+        #: The last launch that was waited for before the next one.
+        self.waited = -1
+        #: How many in a row were, up to the last launch that `read_early` was asked for.
+        self._in_a_row, self._asked = 0, -1
+        self.may_read_early = self._memory.seen is None
+        self._early: EarlyReads | None = None
         #: For each place of a report, the launch that it belongs to, if anyone still refers to that.
         self.reports: list[Callable[[], Reported | None]] = [lambda: None] * layout.REPORTS
         #: Launches whose reports were saved, by epoch.
@@ -205,6 +217,29 @@ class GridState(QueueState):
     def _report_at(self, epoch: int) -> int:
         return self._first_report + epoch % layout.REPORTS * layout.REPORT_WORDS
 
+    def read_early(self, epoch: int, wait_for: Sequence[cl.Event] | None = None) -> EarlyRead | None:
+        """Let the report of a launch come with it, if those before it were waited for; right after `note`.
+
+        The caller has seen that the last one was. None of a launch that may never run: it waits for an event that is not
+        complete.
+        """
+        self._in_a_row = self._in_a_row + 1 if self._asked == epoch - 1 else 1
+        self._asked = epoch
+        if self._in_a_row < _HABIT or not self.may_read_early or not self.order.in_order:
+            return None
+        if any(one.command_execution_status != cl.command_execution_status.COMPLETE for one in wait_for or ()):
+            return None
+        try:
+            if self._early is None:
+                from portbar.launching.early import EarlyReads  # noqa: PLC0415 (as above)
+
+                self._early = EarlyReads(self.queue, self.buffer, *self.watch.extent)
+            return self._early.behind_all()
+        except cl.Error:
+            # The launch was enqueued, and is right without.
+            self.may_read_early = False
+            return None
+
     def read(self, epoch: int) -> Report:
         """Read the report of a launch that is complete."""
         first, seen = self._report_at(epoch), self._memory.seen
@@ -214,6 +249,14 @@ class GridState(QueueState):
         words = self.watch.read()
         self._look(words)
         first -= self._first_report
+        return Report.from_words(words[first : first + layout.REPORT_WORDS], epoch)
+
+    def read_from(self, early: EarlyRead, epoch: int) -> Report:
+        """Read the report of a launch from the transfer that came with it, which has ended."""
+        words = early.read()
+        if self.watch.has_changed(words):
+            self._look(np.frombuffer(words, np.uint32))
+        first = self._report_at(epoch) - self._first_report
         return Report.from_words(words[first : first + layout.REPORT_WORDS], epoch)
 
     def look(self, stacklevel: int) -> bool:
