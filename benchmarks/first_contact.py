@@ -103,7 +103,7 @@ def launches(session: Session, queue: cl.CommandQueue, groups: int, local_size: 
     bound = grid.occupancy(queue, local).groups
     groups = min(groups or bound, bound)
     total = (groups * local_size,)
-    # Of its own program: a launch whose event alone is waited for is no launch that a program waits for.
+    # Of its own program, whose launches are never waited for: their events are.
     event = portbar.Program(context, WITH_GRID).kernel("empty")
     made = Launches(
         lambda: raw(queue, total, local, *arguments),

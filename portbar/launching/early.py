@@ -1,6 +1,6 @@
 """Reports that come to the host with their launches, for a program that waits for each launch before the next.
 
-The transfer is enqueued right behind the launch, so one wait is for both. A program that does not wait pays for none.
+The transfer is enqueued right after the launch, so one wait is for both. A program that does not wait pays for none.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class EarlyRead:
 
 
 class EarlyReads:
-    """Transfers of some words of a buffer behind the commands of an in-order queue, to pinned memory of the host."""
+    """Transfers of some words of a buffer after the commands of an in-order queue, to pinned memory of the host."""
 
     def __init__(self, queue: cl.CommandQueue, buffer: cl.Buffer, first: int, count: int) -> None:
         self._queue, self._buffer, self._offset = queue, buffer, 4 * first
@@ -57,8 +57,8 @@ class EarlyReads:
         #: PyOpenCL waits for a transfer to the host when the last object of its event goes: not before it has ended.
         self._running: deque[tuple[int, cl.Event]] = deque()
 
-    def behind_all(self) -> EarlyRead | None:
-        """Enqueue a transfer behind all that is in the queue; None where too many are under way."""
+    def after_all(self) -> EarlyRead | None:
+        """Enqueue a transfer after all that is in the queue; None where too many are under way."""
         made = None
         if self._free:
             slot = self._free.popleft()

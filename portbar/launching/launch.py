@@ -200,7 +200,7 @@ class Launch(Reported):
             state.waited = self._epoch
         if early is not None:
             early.wait()
-        # After a transfer behind it, too, some runtimes take a while to say that the launch is complete.
+        # After the transfer, too, some runtimes take a while to say that the launch is complete.
         if early is None or self.event.command_execution_status != cl.command_execution_status.COMPLETE:
             self.event.wait()
         if self.report_copy is None:

@@ -234,7 +234,7 @@ class GridState(QueueState):
                 from portbar.launching.early import EarlyReads  # noqa: PLC0415 (as above)
 
                 self._early = EarlyReads(self.queue, self.buffer, *self.watch.extent)
-            return self._early.behind_all()
+            return self._early.after_all()
         except cl.Error:
             # The launch was enqueued, and is right without.
             self.may_read_early = False

@@ -47,7 +47,7 @@ class Steps:
         self.memory = cl.array.to_device(queue, np.uint32([0] * 8 + [0, 9] * 4))
         self.argument = self.memory if is_array else self.memory.data
         self.done = 0
-        # What the device is asked before the first launch is over; no launch was waited for.
+        # The first launch asks the device for more; none of these is waited for.
         for _ in range(2):
             self()
         queue.finish()
@@ -73,15 +73,15 @@ def steps(
 
 @pytest.fixture
 def transfers(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> list[early.EarlyRead | None]:
-    """The transfers behind the launches of these steps, as they are made."""
+    """The transfers after the launches of these steps, as they are made."""
     made: list[early.EarlyRead | None] = []
-    behind_all = early.EarlyReads.behind_all
+    after_all = early.EarlyReads.after_all
 
     def noted(self: early.EarlyReads) -> early.EarlyRead | None:
-        made.append(behind_all(self))
+        made.append(after_all(self))
         return made[-1]
 
-    monkeypatch.setattr(early.EarlyReads, "behind_all", noted)
+    monkeypatch.setattr(early.EarlyReads, "after_all", noted)
     return made
 
 
