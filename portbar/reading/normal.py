@@ -1065,7 +1065,8 @@ class _Form(Lowering):
             to = self._leads(jump, context.targets)
             return [arm for arm in context.arms if not arm.begin <= to < arm.end]
         chosen = [one for one in context.targets if one.is_loop or jump.kind == kinds.BREAK]
-        inside = [arm for arm in context.arms if arm.begin >= chosen[-1].begin]
+        # One that begins where the loop does is around it.
+        inside = [arm for arm in context.arms if arm.begin > chosen[-1].begin]
         # A turn that is cut short, and a case, end where the jump leads.
         return (
             inside

@@ -180,9 +180,8 @@ class LoopDraw(Draw):
         if loops == 0:
             made: Statement
             if self.likely(0.2):
-                made = Switch(
-                    self.small(scope, scope.reach), [Case(1, [Goto(label)]), Case(None, self.block(scope, 1))]
-                )
+                other = self.block(replace(scope, breaks=False), 1)
+                made = Switch(self.small(scope, scope.reach), [Case(1, [Goto(label)]), Case(None, other)])
             else:
                 decided = scope.reach < ITEM and self.likely(0.3)
                 condition = (self.decided if decided else self.condition)(scope, scope.reach)

@@ -315,6 +315,19 @@ def test_each_way_to_leave_has_its_flag(text: str, expected: str) -> None:
     assert expected in body(text)
 
 
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for (uint k = 0u; k < n; ++k) { f(); if (a[k]) continue; f(); }",
+        "PORTBAR_FOR(k, &grid, n) { f(); if (a[k]) continue; f(); }",
+        "while (n) { f(); if (a[0]) break; f(); }",
+    ],
+)
+def test_a_loop_right_after_a_jump_of_all_is_left_within_itself(loop: str) -> None:
+    found = body(f"if (a[9]) {{ if (n) return; {loop} {MEET} }} {_MANY}")
+    assert re.search(r"if \(a\[[k0]\]\) (continue|break); f\(\);", found)
+
+
 def test_a_case_that_all_leave_falls_into_none() -> None:
     found = body(f"switch (n) {{ case 1u: if (a[0]) break; {MEET} case 2u: {MEET} break; default: f(); }} {_MANY}")
     assert found.count("++portbar_turn_") == 7
