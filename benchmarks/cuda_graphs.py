@@ -244,8 +244,8 @@ class _Text:
 
 def source_of(program: HostProgram) -> str:
     """A program in CUDA; `NotImplementedError` where its kernels or arguments need more than is translated here."""
-    if re.search(r"\b(__)?local\b|\bconstant\b|\b(inline|bool) \w+\(", program.source):
-        raise NotImplementedError("local memory, constants or helper functions")
+    if re.search(r"\b(__)?local\b|\bconstant\b|\b(inline|bool) \w+\(|\bimage\dd_t\b", program.source):
+        raise NotImplementedError("local memory, constants, images or helper functions")
     text = _Text(program)
     program.run(text)  # type: ignore[arg-type]
     host = _HOST.replace("STEPS", "\n".join(text.lines)).replace("BUFFERS", str(len(program.buffers)))

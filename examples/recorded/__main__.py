@@ -42,8 +42,8 @@ def main() -> None:
     print(f"{'program':<16} {'launches':>12} {'recorded':>12} {'ratio':>6}")
     for name in given.names or names:
         kind = names[name]
-        if "double" in kind.source and not context.devices[0].double_fp_config:
-            print(f"{name:<16} the device has no double")
+        if lacks := kind.lacks(context.devices[0]):
+            print(f"{name:<16} the device has no {lacks}")
             continue
         program = kind(context, given.scale)
         launches = timed(program, queue, lambda program=program: program.run(Launches(queue)))

@@ -42,6 +42,13 @@ class HostProgram(ABC):
             for name, array in self.arrays.items()
         }
 
+    @classmethod
+    def lacks(cls, device: cl.Device) -> str:
+        """What the program needs and a device does not have, "" if there is no such thing."""
+        if "double" in cls.source and not device.double_fp_config:
+            return "double"
+        return "images" if "image2d_t" in cls.source and not device.image_support else ""
+
     def kernel(self, name: str) -> cl.Kernel:
         """An object of a kernel."""
         return cl.Kernel(self.program, name)
@@ -795,7 +802,63 @@ class Bitonic(HostProgram):
             span *= 2
 
 
+class Demons(HostProgram):
+    """Registration of two images, which are only read: a force moves a field of vectors, which is smoothed (Thirion, 1998)."""
+
+    source = """
+        constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST;
+
+        float at(read_only image2d_t picture, int2 place)
+        {
+            return read_imagef(picture, nearest, place).x;
+        }
+        kernel void force(read_only image2d_t fixed, read_only image2d_t moving, global const float2 *from, global float2 *to)
+        {
+            const int2 place = (int2)(get_global_id(0), get_global_id(1)), x = (int2)(1, 0), y = (int2)(0, 1);
+            const int i = place.y * get_image_width(fixed) + place.x;
+            const float2 moved = from[i];
+            const float2 slope = 0.5f * (float2)(at(fixed, place + x) - at(fixed, place - x),
+                                                 at(fixed, place + y) - at(fixed, place - y));
+            const float difference = at(moving, place + convert_int2_rte(moved)) - at(fixed, place);
+            to[i] = moved - slope * (difference / (dot(slope, slope) + difference * difference + 1e-3f));
+        }
+        kernel void smooth(global const float2 *from, global float2 *to, int n)
+        {
+            const int x = get_global_id(0), y = get_global_id(1);
+            float2 sum = 0.0f;
+            for (int dy = -1; dy <= 1; ++dy)
+                for (int dx = -1; dx <= 1; ++dx)
+                    sum += from[clamp(y + dy, 0, n - 1) * n + clamp(x + dx, 0, n - 1)];
+            to[y * n + x] = sum / 9.0f;
+        }
+    """
+
+    def prepare(self) -> None:
+        """Make the arrays, and the images: a bright spot, and the same elsewhere."""
+        self.n = 32 * self.scale
+        y, x = np.mgrid[: self.n, : self.n] / self.n
+        format_ = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT)
+        self.images = []
+        for centre in (0.45, 0.55):
+            picture = np.zeros((self.n, self.n, 4), np.float32)
+            picture[..., 0] = np.exp(-20 * ((x - centre) ** 2 + (y - 0.5) ** 2))
+            flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+            self.images.append(cl.Image(self.context, flags, format_, (self.n, self.n), hostbuf=picture))
+        self.arrays = {name: np.zeros((self.n, self.n, 2), np.float32) for name in ("field", "other")}
+
+    def run(self, do: Do) -> None:
+        """Launch the kernels."""
+        b, size, local = self.buffers, (self.n, self.n), (8, 8)
+        force, smooth = self.kernel("force"), self.kernel("smooth")
+
+        def step(_: Any) -> None:
+            do(force, size, local, *self.images, b["field"], b["other"])
+            do(smooth, size, local, b["other"], b["field"], np.int32(self.n))
+
+        do.loop(60, step)
+
+
 PROGRAMS: Final[tuple[type[HostProgram], ...]] = (
     *(BreadthFirst, Elimination, Waves, IndependentSets, Tiles, Alignment, Alternating, Speckles, Scans, Flow),
-    *(AllPaths, Halves, Bitonic),
+    *(AllPaths, Halves, Bitonic, Demons),
 )

@@ -7,15 +7,16 @@ depends on such a condition. A value from memory may be the same for all, so not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from portbar.reading import kinds
 from portbar.reading.expressions import Expressions
+from portbar.reading.goto_loops import loop_ends
 from portbar.reading.loops import LOOPS, parts
 from portbar.reading.opencl import PURE, PURE_PREFIXES, ROUNDING, knowledge_of
-from portbar.reading.paths import Control, Enclosing, Finding, Frame, Labels, State, meet, unchanged
-from portbar.reading.tree import PARAMETER, VARIABLE, Node, Tree
+from portbar.reading.paths import Again, Control, Enclosing, Finding, Frame, Labels, State, meet, unchanged
+from portbar.reading.tree import PARAMETER, VARIABLE, Node, Tree, below
 from portbar.reading.values import (
     A_CONSTANT,
     A_SIZE,
@@ -62,6 +63,8 @@ class Analysis(Expressions):
         self._heads: dict[tuple[int, ...], State] = {}
         self._shared: dict[int, bool] = {}
         self._labels: dict[int, Labels] = {}
+        #: Whether functions have a `goto`.
+        self._jumps_about: dict[int, bool] = {}
         self._statements: dict[int, Callable[[Node, State], State]] = {
             kinds.BLOCK: self._block,
             kinds.IF: self._if,
@@ -262,10 +265,53 @@ class Analysis(Expressions):
         return state
 
     def _block(self, node: Node, state: State) -> State:
-        for kid in node.kids:
-            if state.alive or kid.kind in (kinds.CASE, kinds.DEFAULT, kinds.LABEL, kinds.BLOCK):
+        return self._statements_of(node.kids, state, loop_ends(self._tree, node.kids) if self._has_labels() else {})
+
+    def _statements_of(self, nodes: Sequence[Node], state: State, ends: Mapping[int, int]) -> State:
+        last = -1
+        for place, kid in enumerate(nodes):
+            if place <= last:
+                continue
+            if place in ends:
+                last = ends[place]
+                state = self._goto_loop(
+                    nodes[place : last + 1], state, {at - place: end - place for at, end in ends.items()}
+                )
+            elif state.alive or kid.kind in (kinds.CASE, kinds.DEFAULT, kinds.LABEL, kinds.BLOCK):
                 state = self._do_statement(kid, state)
         return state
+
+    def _has_labels(self) -> bool:
+        function = self._frames[-1].function
+        if function.key not in self._jumps_about:
+            self._jumps_about[function.key] = "goto" in self._tree.source(function)
+        return self._jumps_about[function.key]
+
+    def _goto_loop(self, nodes: Sequence[Node], state: State, ends: Mapping[int, int]) -> State:
+        """Statements that a `goto` in them repeats: twice, in the second turn without those who did not jump."""
+        frame, inner = self._frames[-1], {at: end for at, end in ends.items() if at > 0 and end < len(nodes)}
+        labels, one = list[str](), nodes[0]
+        while one.kind == kinds.LABEL and one.kids:
+            labels.append(self._tree.spelling(one))
+            one = one.kids[-1]
+        frame.again.update({name: Again(len(self._stack)) for name in labels})
+        state = self._statements_of(nodes, state, inner)
+        jumps = [jump for name in labels for jump in frame.again.pop(name).jumps]
+        if not jumps:
+            return state
+        turn = jumps[0][0]
+        for other, _ in jumps[1:]:
+            turn = meet(turn, other, UNKNOWN)
+        # Who has left for a label in the loop is a reason of the jump back, and in the next turn no longer there.
+        within = {self._tree.spelling(one) for node in nodes for one in (node, *below(node)) if one.kind == kinds.LABEL}
+        self._forget(turn, lambda _, name: name in within)
+        control = self._highest((control for _, control in jumps if control is not None), SAME)
+        if control is not None:
+            self._stack.append(control)
+        turn = self._statements_of(nodes, turn, inner)
+        if control is not None:
+            self._stack.pop()
+        return meet(state, turn, UNKNOWN)
 
     def _declarations(self, node: Node, state: State) -> State:
         for kid in node.kids:
@@ -544,6 +590,15 @@ class Analysis(Expressions):
             depth, lasts = (frame.depth, frame.depth) if inner is None else (inner.depth, inner.depth + 1)
             self._jump(node, state, _GOTO + name, frame.number, depth, lasts)
             frame.waiting.setdefault(name, []).append(state.copy())
+        elif name in frame.again:
+            again, number = frame.again[name], len(self._frames) - 1
+            left = (lost for lost in state.lost.values() if lost.frame == number and lost.depth > again.depth)
+            control = self._highest((*left, *self._stack[again.depth :]), SAME)
+            if control is not None:
+                control = Control(
+                    control.level, control.decides, control.why, control.jump or node, again.depth, number
+                )
+            again.jumps.append((state.copy(), control))
         state.alive = False
         return state
 

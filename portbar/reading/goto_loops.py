@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from portbar.reading import kinds
 from portbar.reading.tree import Node, Tree, below
@@ -21,7 +21,7 @@ def _in(tree: Tree, node: Node) -> Iterator[tuple[Node, Node]]:
     if node.kind == kinds.LABEL and tree.spelling(node) in _targets(tree, node):
         yield node, node
         return
-    last, ends = -1, _ends(tree, node.kids) if node.kind == kinds.BLOCK else {}
+    last, ends = -1, loop_ends(tree, node.kids) if node.kind == kinds.BLOCK else {}
     for place, one in enumerate(node.kids):
         if place <= last:
             continue
@@ -35,13 +35,16 @@ def _in(tree: Tree, node: Node) -> Iterator[tuple[Node, Node]]:
             yield from _in(tree, one)
 
 
-def _ends(tree: Tree, statements: list[Node]) -> dict[int, int]:
+def loop_ends(tree: Tree, statements: Sequence[Node]) -> dict[int, int]:
     """The places of the statements that later ones jump back to, and of the last of those."""
     begins: dict[str, int] = {}
     ends: dict[int, int] = {}
     for place, one in enumerate(statements):
-        for name in _targets(tree, one) & begins.keys():
+        targets = _targets(tree, one)
+        for name in targets & begins.keys():
             ends[begins[name]] = place
+        if one.kind == kinds.LABEL and tree.spelling(one) in targets:
+            ends[place] = place
         begins |= {tree.spelling(node): place for node in (one, *below(one)) if node.kind == kinds.LABEL}
     return ends
 

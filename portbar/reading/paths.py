@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from portbar.reading import kinds
@@ -126,6 +126,14 @@ class Labels:
 
 
 @dataclass
+class Again:
+    """A loop made of a label and a `goto` after it."""
+
+    depth: int
+    jumps: list[tuple[State, Control | None]] = field(default_factory=list)
+
+
+@dataclass
 class Frame:
     """A call that is being analysed."""
 
@@ -135,6 +143,8 @@ class Frame:
     depth: int
     returned: list[tuple[Value, Control | None, State]]
     waiting: dict[str, list[State]]
+    #: By label of a loop made of `goto` that is being analysed: the number of conditions around it, and the jumps back to it.
+    again: dict[str, Again] = field(default_factory=dict)
 
 
 @dataclass

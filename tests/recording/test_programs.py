@@ -30,8 +30,8 @@ def test_work_items_of_the_grid_as_on_a_gpu(
 
 
 def check(kind: type[HostProgram], queue: cl.CommandQueue) -> None:
-    if "double" in kind.source and not queue.device.double_fp_config:
-        pytest.skip("no double")
+    if lacks := kind.lacks(queue.device):
+        pytest.skip(f"no {lacks}")
     # Mesa 22 ends the process over a structure by value.
     is_short = portbar.describe(queue).loop_limit is not None
     program = kind(queue.context)

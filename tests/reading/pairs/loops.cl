@@ -495,6 +495,131 @@ middle:
 end:
     barrier(CLK_LOCAL_MEM_FENCE);
 }
+//// a loop of goto that some repeat: wrong
+kernel void k(global uint *a, uint n)
+{
+    uint turn = 0;
+again:
+    a[turn] += 1;
+    barrier(CLK_LOCAL_MEM_FENCE); /* call */
+    if (++turn < get_local_id(0)) /* by */
+        goto again;
+    a[0] = turn;
+}
+//// a loop of goto that some repeat: right
+kernel void k(global uint *a, uint n)
+{
+    uint turn = 0;
+again:
+    a[turn] += get_local_id(0);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (++turn < n)
+        goto again;
+    a[0] = turn;
+}
+//// a loop of goto whose condition is made in its turn: wrong
+kernel void k(global uint *a, uint n)
+{
+    uint mine = 0;
+again:
+    barrier(CLK_LOCAL_MEM_FENCE); /* call */
+    mine += get_local_id(0);
+    if (mine < n) { /* by */
+        a[mine] = 1;
+        goto again;
+    }
+}
+//// a loop of goto whose condition is made in its turn: right
+kernel void k(global uint *a, uint n)
+{
+    uint mine = get_local_id(0);
+again:
+    mine += get_local_size(0);
+    a[mine] = 1;
+    if (mine < n)
+        goto again;
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+//// a loop of goto with a block for its label: wrong
+kernel void k(global uint *a, uint n)
+{
+    uint turn = 0;
+again: {
+        barrier(CLK_LOCAL_MEM_FENCE); /* call */
+        if (++turn <= get_local_id(0)) /* by */
+            goto again;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+//// a loop of goto with a block for its label: right
+kernel void k(global uint *a, uint n)
+{
+    uint turn = 0;
+again: {
+        a[get_local_id(0)] = turn;
+        if (++turn <= get_local_id(0))
+            goto again;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+//// a loop of goto in a loop of goto: wrong
+kernel void k(global uint *a, uint n)
+{
+    uint turn = 0, more = 0;
+again:
+    barrier(CLK_LOCAL_MEM_FENCE); /* call */
+further:
+    a[more] = 1;
+    if (++more < n)
+        goto further;
+    if (++turn < get_local_id(0)) /* by */
+        goto again;
+}
+//// a loop of goto in a loop of goto: right
+kernel void k(global uint *a, uint n)
+{
+    uint turn = 0, more = 0;
+again:
+    barrier(CLK_LOCAL_MEM_FENCE);
+further:
+    a[more] = 1;
+    if (++more < get_local_id(0))
+        goto further;
+    if (++turn < n)
+        goto again;
+}
+//// a loop of goto in which some jump ahead: wrong
+kernel void k(global uint *a, uint n)
+{
+    uint turn = 0;
+again:
+    if (get_local_id(0) > n) { /* by */
+        a[turn] += 1;
+        if (turn == 3)
+            goto over;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE); /* call */
+over:
+    if (++turn < n)
+        goto again;
+}
+//// a loop of goto in which some jump ahead: right
+kernel void k(global uint *a, uint n)
+{
+    uint turn = 0;
+again:
+    if (get_local_id(0) > n) {
+        if (turn == 3)
+            goto over;
+        if (++turn < n)
+            goto again;
+    over:
+        a[turn] += 1;
+    } else {
+        a[0] = 2;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
 //// goto in a helper that others leave: wrong
 void help(global uint *a, uint n)
 {
