@@ -44,7 +44,7 @@ class HostProgram(ABC):
 
     @classmethod
     def lacks(cls, device: cl.Device) -> str:
-        """What the program needs and a device does not have, "" if there is no such thing."""
+        """A feature that the program needs and a device lacks, "" if it lacks none."""
         if "double" in cls.source and not device.double_fp_config:
             return "double"
         return "images" if "image2d_t" in cls.source and not device.image_support else ""
