@@ -464,6 +464,8 @@ def test_short_loops_are_found_where_they_are_known_and_nowhere_else(device, pro
     assert found.lost == {}
 
 
+# Beside other work each of its waits lasts as long as it may.
+@pytest.mark.timeout(400)
 @pytest.mark.device
 def test_without_a_known_end_of_loops_the_ordering_is_still_tested_with_one_group(probes):
     probes.known = replace(probes.known, loop_limit=None, lost={"loop_limit": "timed out"})
