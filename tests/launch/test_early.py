@@ -129,6 +129,7 @@ def test_a_fault_of_an_early_report_is_raised_and_the_next_launch_is_right(
         before = len(transfers)
         with pytest.raises(portbar.Error, match=_FAULT):
             steps(_TOO_MUCH).wait()
+        assert len(transfers) == before + 1
         cl.enqueue_fill_buffer(steps.queue, steps.signal, np.uint32([0]), 0, 4)
         counts = steps.counts
         steps().wait()
