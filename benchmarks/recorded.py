@@ -45,10 +45,10 @@ _ASKED: Final[dict[str, dict[str, bool]]] = {
 
 def compared(kind: type[HostProgram], session: Session) -> Iterator[Row]:
     """One program at each size."""
+    if lacks := kind.lacks(session.device):
+        note(f"{session.name}: {kind.__name__} left out, the device has no {lacks}")
+        return
     for scale in _SCALES[:1] if session.quick else _SCALES:
-        if lacks := kind.lacks(session.device):
-            note(f"{session.name}: {kind.__name__} left out, the device has no {lacks}")
-            return
         yield from attempted(session, kind.__name__, _at_size(kind, session, scale), scale=scale)
 
 

@@ -70,8 +70,6 @@ class EarlyReads:
             made = EarlyRead(event, place.data)
             self._readers[slot] = weakref.ref(made)
         # While the device works.
-        while self._running[0][1].command_execution_status <= cl.command_execution_status.COMPLETE:
+        while self._running and self._running[0][1].command_execution_status <= cl.command_execution_status.COMPLETE:
             self._free.append(self._running.popleft()[0])
-            if not self._running:
-                break
         return made

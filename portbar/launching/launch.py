@@ -318,7 +318,7 @@ class States:
             event = plan.call(state.buffer, words, *args, wait_for=before)
             launch = Launch(event, plan.label, state, epoch, plan.groups)
             state.note(epoch, launch, wait_for)
-            if state.waited == epoch - 1 and state.may_read_early:
+            if state.waited == epoch - 1:
                 launch._early = state.read_early(epoch, wait_for)
         return launch
 

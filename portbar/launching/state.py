@@ -248,14 +248,17 @@ class GridState(QueueState):
         # In one transfer with the last fault, which comes after all reports.
         words = self.watch.read()
         self._look(words)
-        first -= self._first_report
-        return Report.from_words(words[first : first + layout.REPORT_WORDS], epoch)
+        return self._report_in(words, epoch)
 
     def read_from(self, early: EarlyRead, epoch: int) -> Report:
         """Read the report of a launch from the transfer that came with it, which has ended."""
         words = early.read()
         if self.watch.has_changed(words):
             self._look(np.frombuffer(words, np.uint32))
+        return self._report_in(words, epoch)
+
+    def _report_in(self, words: Words | memoryview, epoch: int) -> Report:
+        """The report of a launch among the words of all reports."""
         first = self._report_at(epoch) - self._first_report
         return Report.from_words(words[first : first + layout.REPORT_WORDS], epoch)
 

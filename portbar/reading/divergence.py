@@ -63,8 +63,8 @@ class Analysis(Expressions):
         self._heads: dict[tuple[int, ...], State] = {}
         self._shared: dict[int, bool] = {}
         self._labels: dict[int, Labels] = {}
-        #: Whether functions have a `goto`.
-        self._jumps_about: dict[int, bool] = {}
+        #: Whether functions have a `goto`, by their keys.
+        self._with_goto: dict[int, bool] = {}
         self._statements: dict[int, Callable[[Node, State], State]] = {
             kinds.BLOCK: self._block,
             kinds.IF: self._if,
@@ -265,7 +265,7 @@ class Analysis(Expressions):
         return state
 
     def _block(self, node: Node, state: State) -> State:
-        return self._statements_of(node.kids, state, loop_ends(self._tree, node.kids) if self._has_labels() else {})
+        return self._statements_of(node.kids, state, loop_ends(self._tree, node.kids) if self._has_goto() else {})
 
     def _statements_of(self, nodes: Sequence[Node], state: State, ends: Mapping[int, int]) -> State:
         last = -1
@@ -281,11 +281,11 @@ class Analysis(Expressions):
                 state = self._do_statement(kid, state)
         return state
 
-    def _has_labels(self) -> bool:
+    def _has_goto(self) -> bool:
         function = self._frames[-1].function
-        if function.key not in self._jumps_about:
-            self._jumps_about[function.key] = "goto" in self._tree.source(function)
-        return self._jumps_about[function.key]
+        if function.key not in self._with_goto:
+            self._with_goto[function.key] = "goto" in self._tree.source(function)
+        return self._with_goto[function.key]
 
     def _goto_loop(self, nodes: Sequence[Node], state: State, ends: Mapping[int, int]) -> State:
         """Statements that a `goto` in them repeats: twice, in the second turn without those who did not jump."""

@@ -236,7 +236,7 @@ class _Form(Lowering):
         self._end_of_function = _Meeting(_END)
         self._jumps_made = 0
         self._flagged = {}
-        jumps = [(jump, targets) for jump, targets in self._jumps(block, ()) if jump.kind == kinds.GOTO]
+        jumps = [one for one in self._jumps(block, ()) if one[0].kind == kinds.GOTO] if self._labels else []
         self._skipped_to, self._again = set(), {}
         by_flag = (self._by_turns or self._is_left_at_conditions(block)) and not self._jumps_in_expression(block)
         if by_flag and jumps:
@@ -246,7 +246,8 @@ class _Form(Lowering):
             )
         is_top = by_flag and not jumps and self._tree.is_kernel(function)
         self._list(block.kids, _Context(by_flag=by_flag, is_top=is_top))
-        self._part_goto_loops(block)
+        if self._labels:
+            self._part_goto_loops(block)
         if self._jumps_made:
             self._before.setdefault(begin + 1, []).insert(0, Inserted(f" uint {_LEFT} = 0u; "))
         if self._flagged:
@@ -465,7 +466,7 @@ class _Form(Lowering):
     def _turn_again(self, parts: Sequence[Node], context: _Context) -> None:
         """A loop that an author makes of a label and jumps back to it, which the work-group makes as a whole."""
         begin, end = self._extent(parts[0])[0], self._list_ends(parts)
-        after, leaving, arm = self._end(end, ""), dict[int, str](), None
+        after, leaving = self._end(end, ""), dict[int, str]()
         arm = _Arm(begin, end, _Meeting(self._name("turn")), leaving)
         number = self._flagged.setdefault((begin, kinds.GOTO), len(self._flagged) + 1)
         again = self._name("again")
