@@ -189,7 +189,7 @@ def test_a_team_size_that_a_program_requires_is_refused_before_the_launch(contex
 
 @pytest.mark.parametrize("item", [1, 4])
 def test_colours_that_differ_within_a_group_are_an_error(made, launched, queue, item):
-    kernel = made("colours", spin_limit=LIMIT_S)
+    kernel = made("colours")
     out = support.cells(kernel, queue, (5,), 9)
     launch = launched(kernel, 5, lambda: (out, np.uint32(0), np.uint32(item)), 1, MOST)
     with pytest.raises(portbar.Error, match=rf"in work-group 0 differs: {5 - item} work-items of the group") as caught:
@@ -204,7 +204,7 @@ def test_colours_that_differ_within_a_group_are_an_error(made, launched, queue, 
 
 @pytest.mark.parametrize("first", [1, 2], ids=["within a team", "from one team to the next"])
 def test_sizes_that_differ_between_groups_are_an_error(made, launched, queue, first):
-    kernel = made("sizes", spin_limit=LIMIT_S)
+    kernel = made("sizes")
     out = support.cells(kernel, queue, (5,), 9)
     launch = launched(kernel, 5, lambda: (out, np.uint32(first)), first + 1, MOST)
     told = rf"in work-group {'[01]' if first == 1 else '2'} differs: 1 work-items of the group, or work-groups"

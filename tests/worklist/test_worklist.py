@@ -326,7 +326,7 @@ def test_launches_in_a_row_need_no_clearing_by_the_host(made, queue, local):
 @pytest.mark.parametrize("name", ROUNDS_ON)
 def test_rounds_of_a_launch_need_no_barrier_after_the_last_task(made, queue, name):
     """A group may push the next round while others still hold a ticket of the last, or come for one."""
-    kernel = made(name, spin_limit=LIMIT_S)
+    kernel = made(name)
     rounds, each = amount(queue.device, 400, simulated=3, cut_short=20), 3
     for local, capacity in ((1, 64), (3, 4)):
         tasks = portbar.TaskQueue(queue, capacity)
@@ -347,7 +347,7 @@ def test_an_empty_queue_ends_at_once(made, queue):
 
 
 def test_a_full_task_queue_reports_it(made, queue):
-    kernel = made("explodes", spin_limit=LIMIT_S)
+    kernel = made("explodes")
     out = zeros(queue, 1)
     for capacity in (2, 64):
         tasks = portbar.TaskQueue(queue, capacity)
