@@ -2,12 +2,12 @@
 
 Whole programs, from their launch to the end of the wait; a ratio below 1 means that portbar's loop is faster. `fixed`
 sweeps arrays, beside one launch per sweep; `independent` does so with turns that are declared independent, beside the same
-loop without that; `uneven` deals out elements of very different cost.
+loop without that; `tiles` does so with tiles in local memory; `uneven` deals out elements of very different cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -35,6 +35,32 @@ BODIES: Final = {
         }""",
 }
 SIZES: Final = {"gpu": (64, 1024, 4096, 8192), "cpu": (64, 512, 2048)}
+#: The parts of a tile's work, `at` the index of its first element: a stencil in several steps, and one with much arithmetic.
+TILES: Final = {
+    "heat": """
+        const uint x = (uint)get_local_id(0), y = (uint)get_local_id(1), i = at + y * width + x;
+        part[y][x] = a[i];
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (uint k = 0u; k < 2u; ++k) {
+            float v = part[y][x];
+            if (x > 0u && x < SIDE - 1u && y > 0u && y < SIDE - 1u)
+                v += 0.1f * (part[y - 1u][x] + part[y + 1u][x] + part[y][x - 1u] + part[y][x + 1u] - 4.0f * v);
+            barrier(CLK_LOCAL_MEM_FENCE);
+            part[y][x] = v;
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+        b[i] = part[y][x];""",
+    "powers": """
+        const uint x = (uint)get_local_id(0), y = (uint)get_local_id(1), i = at + y * width + x;
+        float v = a[i];
+        for (uint k = 0u; k < 50u; ++k)
+            v = v * v * 0.25f + 0.125f;
+        part[y][x] = v;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        b[i] = part[SIDE - 1u - y][x];""",
+}
+TILE_SIDE = 16
+TILE_SIZES: Final = {"gpu": (64, 1024, 4096), "cpu": (64, 512, 2048)}
 #: Chunks of the uneven program, and elements of each.
 CHUNKS, CHUNK = 4096, 256
 #: How often they are done.
@@ -75,6 +101,41 @@ kernel void once(global float *a, global float *b, uint width, uint height)
 {
     const uint x = get_global_id(0), y = get_global_id(1);
     const INDEX i = (INDEX)y * width + x;
+    BODY
+}
+"""
+
+TILED: Final = """
+#include "portbar/device_barrier.h"
+
+#define LOOP(loop, first)                                              \\
+    local float part[SIDE][SIDE];                                      \\
+    PORTBAR_ENTER(grid);                                               \\
+    const uint across = width / SIDE, down = height / SIDE;            \\
+    for (uint s = 0u; s < sweeps; ++s) {                               \\
+        loop {                                                         \\
+            const uint at = first;                                     \\
+            BODY                                                       \\
+        }                                                              \\
+        if (!portbar_device_barrier(&grid))                            \\
+            return;                                                    \\
+        global float *t = a; a = b; b = t;                             \\
+    }
+
+kernel void fixed(PORTBAR_GRID_PARAM, global float *a, global float *b, uint width, uint height, uint sweeps)
+{
+    LOOP(PORTBAR_FOR_TILES_STATIC_2D(tx, ty, &grid, across, down), (ty * width + tx) * SIDE)
+}
+
+kernel void claimed(PORTBAR_GRID_PARAM, global float *a, global float *b, uint width, uint height, uint sweeps)
+{
+    LOOP(PORTBAR_FOR_TILES(tile, &grid, across * down), (tile / across * width + tile % across) * SIDE)
+}
+
+kernel void once(global float *a, global float *b, uint width, uint height)
+{
+    local float part[SIDE][SIDE];
+    const uint at = ((uint)get_group_id(1) * width + (uint)get_group_id(0)) * SIDE;
     BODY
 }
 """
@@ -136,34 +197,56 @@ def independent(session: Session) -> Iterator[Row]:
 
 def swept(session: Session, prefix: str, index: str, kernels: dict[str, tuple[str, Any]]) -> Iterator[Row]:
     """Sweeps by kernels with an index of a type: peers with the kernel of each, and its local size, None for launches."""
-    queue = session.queue
     for name, body in BODIES.items():
         source = SWEEPS.replace("BODY", " ".join(body.split()))
         program = portbar.Program(session.context, source, options=[f"-DINDEX={index}"])
-        sizes = SIZES["cpu" if session.is_cpu else "gpu"]
-        for size in sizes[:2] if session.quick else sizes:
-            sweeps = max(4, min(200, (1 << 26) // size**2)) // 2 * 2
-            start = np.random.default_rng(1).integers(0, 2, (size, size)).astype(np.float32)
-            a, b = cl.array.to_device(queue, start), cl.array.to_device(queue, start)
-            shape = np.uint32(size), np.uint32(size)
+        yield from over_sizes(session, prefix + name, program, kernels, SIZES, None)
 
-            def grid(kernel: Any, local: Any) -> None:
-                kernel(queue, None, local, a, b, *shape, np.uint32(sweeps)).wait()  # noqa: B023 (called in this turn)
 
-            def launches(kernel: Any) -> None:
-                here, there = a, b  # noqa: B023 (called in this turn)
-                for _ in range(sweeps):  # noqa: B023
-                    launch = kernel(queue, (size, size), (min(64, size), 1), here, there, *shape)  # noqa: B023
-                    here, there = there, here
-                launch.wait()
+def tiles(session: Session) -> Iterator[Row]:
+    """Sweeps by fixed shares of tiles beside tiles that groups claim, and beside a launch for each sweep."""
+    local = (TILE_SIDE, TILE_SIDE)
+    kernels = {"": ("fixed", local), "claimed tiles": ("claimed", local), "a launch for each sweep": ("once", None)}
+    for name, body in TILES.items():
+        source = TILED.replace("BODY", " ".join(body.split()))
+        program = portbar.Program(session.context, source, options=[f"-DSIDE={TILE_SIDE}u"])
+        yield from over_sizes(session, f"tiles {name}", program, kernels, TILE_SIZES, local)
 
-            runs: dict[str, Callable[[], None]] = {
-                peer: partial(launches, program.kernel(kernel))
-                if local is None
-                else partial(grid, program.kernel(kernel), local)
-                for peer, (kernel, local) in kernels.items()
-            }
-            yield from compared(session, prefix + name, runs, (a, b), start, size=size, sweeps=sweeps)
+
+def over_sizes(
+    session: Session,
+    benchmark: str,
+    program: portbar.Program,
+    kernels: Mapping[str, tuple[str, Any]],
+    all_sizes: Mapping[str, tuple[int, ...]],
+    launched: tuple[int, int] | None,
+) -> Iterator[Row]:
+    """Sweeps by the kernels of a program over the sizes of a device; launches have the local size `launched`."""
+    queue = session.queue
+    sizes = all_sizes["cpu" if session.is_cpu else "gpu"]
+    for size in sizes[:2] if session.quick else sizes:
+        sweeps = max(4, min(200, (1 << 26) // size**2)) // 2 * 2
+        start = np.random.default_rng(1).integers(0, 2, (size, size)).astype(np.float32)
+        a, b = cl.array.to_device(queue, start), cl.array.to_device(queue, start)
+        shape = np.uint32(size), np.uint32(size)
+
+        def grid(kernel: Any, local: Any) -> None:
+            kernel(queue, None, local, a, b, *shape, np.uint32(sweeps)).wait()  # noqa: B023 (called in this turn)
+
+        def launches(kernel: Any) -> None:
+            here, there = a, b  # noqa: B023 (called in this turn)
+            for _ in range(sweeps):  # noqa: B023
+                launch = kernel(queue, (size, size), launched or (min(64, size), 1), here, there, *shape)  # noqa: B023
+                here, there = there, here
+            launch.wait()
+
+        runs: dict[str, Callable[[], None]] = {
+            peer: partial(launches, program.kernel(kernel))
+            if local is None
+            else partial(grid, program.kernel(kernel), local)
+            for peer, (kernel, local) in kernels.items()
+        }
+        yield from compared(session, benchmark, runs, (a, b), start, size=size, sweeps=sweeps)
 
 
 def uneven(session: Session) -> Iterator[Row]:
@@ -213,6 +296,7 @@ def compared(
 BENCHMARKS: Final[dict[str, Callable[[Session], Iterator[Row]]]] = {
     "fixed": fixed,
     "independent": independent,
+    "tiles": tiles,
     "uneven": uneven,
 }
 

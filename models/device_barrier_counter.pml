@@ -10,8 +10,8 @@
 
    Mirrors: cl_templates/device_barrier/counter.mako 1d93af157d99
    Mirrors: cl_templates/device_barrier/intel_device_barrier.mako 3e693c96589b
-   Mirrors: cl_templates/device_barrier/counters.mako cf698409651e
-   Mirrors: cl_templates/device_barrier/wait.mako a39d9c4285dc
+   Mirrors: cl_templates/device_barrier/counters.mako 06d819065e50
+   Mirrors: cl_templates/device_barrier/wait.mako 37c89d0ec73a
    Mirrors: cl_templates/device_barrier/split.mako ffbd4d8ebb95
    Mirrors: cl_templates/backend/barrier.mako 56397b84e653
    Mirrors: cl_templates/grid/state.mako 5c7ddf490e46

@@ -6,7 +6,7 @@
    `xf`, whose work-items gather (in group 0) or do not (GATHERS=0).
 
    Mirrors: cl_templates/device_barrier/counter.mako 1d93af157d99
-   Mirrors: cl_templates/device_barrier/counters.mako cf698409651e
+   Mirrors: cl_templates/device_barrier/counters.mako 06d819065e50
    Mirrors: cl_templates/device_barrier/split.mako ffbd4d8ebb95
    Mirrors: cl_templates/device_barrier/xf.mako a8c0b77b8124
    Run: CALLS=6

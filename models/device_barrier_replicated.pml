@@ -4,7 +4,7 @@
    their results are unused, as on NVIDIA.
 
    Mirrors: cl_templates/device_barrier/replicated.mako b50352560162
-   Mirrors: cl_templates/device_barrier/counters.mako cf698409651e
+   Mirrors: cl_templates/device_barrier/counters.mako 06d819065e50
    Mirrors: cl_templates/device_barrier/split.mako ffbd4d8ebb95
    Mirrors: cl_templates/backend/barrier.mako 56397b84e653
    Mirrors: cl_templates/backend/ptx.mako 3431437577b6

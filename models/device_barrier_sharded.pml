@@ -2,7 +2,7 @@
    those of device_barrier_counter. On NVIDIA the split form of `tree` counts so, too.
 
    Mirrors: cl_templates/device_barrier/sharded.mako ad974c63cb99
-   Mirrors: cl_templates/device_barrier/counters.mako cf698409651e
+   Mirrors: cl_templates/device_barrier/counters.mako 06d819065e50
    Mirrors: cl_templates/device_barrier/split.mako ffbd4d8ebb95
    Mirrors: cl_templates/backend/barrier.mako 56397b84e653
    Mirrors: cl_templates/grid/state.mako 5c7ddf490e46

@@ -3,7 +3,7 @@
    Promises as those of device_barrier_counter, whose split form it has, too.
 
    Mirrors: cl_templates/device_barrier/tree.mako 646a2b61aa5c
-   Mirrors: cl_templates/device_barrier/wait.mako a39d9c4285dc
+   Mirrors: cl_templates/device_barrier/wait.mako 37c89d0ec73a
    Mirrors: cl_templates/backend/barrier.mako 56397b84e653
    Mirrors: cl_templates/grid/state.mako 5c7ddf490e46
    Run: GROUPS=3 ROUNDS=5

@@ -5,7 +5,7 @@
    at most once, and an untaken one was left by all. Tickets have five bits and begin below the wrap, so that
    comparisons of differences are searched, too.
 
-   Mirrors: cl_templates/grid/loops.mako 9d658b8b8e43
+   Mirrors: cl_templates/grid/loops.mako 90abaa362820
    Run: GROUPS=2
    Run: GROUPS=3
    Run: GROUPS=3 LEAVES

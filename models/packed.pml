@@ -5,7 +5,7 @@
 
    Mirrors: cl_templates/discovery/packed.mako 513ee50fa26b
    Mirrors: cl_templates/grid/state.mako 5c7ddf490e46
-   Mirrors: cl_templates/grid/grid.mako 49c205ea5b97
+   Mirrors: cl_templates/grid/grid.mako 08a94aab19cc
    Run: GROUPS=3
    Run: GROUPS=3 COMPLETE=1
    Run: GROUPS=3 LIMITED=1 LAUNCHES=2

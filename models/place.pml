@@ -9,7 +9,7 @@
    time, since nothing informs a group that others have given up.
 
    Mirrors: cl_templates/grid/place.mako 0ae0c0359c92
-   Mirrors: cl_templates/grid/grid.mako 49c205ea5b97
+   Mirrors: cl_templates/grid/grid.mako 08a94aab19cc
    Mirrors: cl_templates/grid/state.mako 5c7ddf490e46
    Mirrors: cl_templates/device_barrier/sharded.mako ad974c63cb99
    Mirrors: cl_templates/device_barrier/replicated.mako b50352560162

@@ -8,7 +8,7 @@
    Mirrors: cl_templates/discovery/ticket.mako 748dc7be43ec
    Mirrors: cl_templates/discovery/spin.mako 02ad681b17c0
    Mirrors: cl_templates/grid/state.mako 5c7ddf490e46
-   Mirrors: cl_templates/grid/grid.mako 49c205ea5b97
+   Mirrors: cl_templates/grid/grid.mako 08a94aab19cc
    Run: GROUPS=3 TICKET=1
    Run: GROUPS=3 TICKET=1 LIMITED=1 LAUNCHES=1
    Run: GROUPS=2 TICKET=1 LIMITED=1 LAUNCHES=3

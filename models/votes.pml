@@ -6,7 +6,7 @@
    the votes have a word of their own, which is added to before the arrival and read after the wait. With SHARDED or
    REPLICATED there are two such words, as the barriers of these names have counters.
 
-   Mirrors: cl_templates/device_barrier/vote.mako 2e8d44bf6bbe
+   Mirrors: cl_templates/device_barrier/vote.mako ae005a235d0f
    Mirrors: cl_templates/device_barrier/sharded.mako ad974c63cb99
    Mirrors: cl_templates/device_barrier/replicated.mako b50352560162
    Mirrors: cl_templates/backend/barrier.mako 56397b84e653

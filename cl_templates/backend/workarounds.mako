@@ -41,12 +41,19 @@ static inline void portbar_word_fence(void)
 {
 }
 </%def>
-<%def name="read_back(pointer, pointed)">\
-    /* This compiler loses a pointer to local memory that it knows, and that is kept across barriers. */
-    local ${pointed} *volatile unknown = ${pointer};
-    ${pointer} = unknown;
+<%def name="read_back(pointer, pointed, words)">\
+    /* This compiler loses a pointer to local memory that it knows, and that is kept across barriers. One that comes from
+       local memory it does not know, but it knows that all work-items have the same, and makes vectors of them. */
+    ${words}[0] = (uint)(ulong)(size_t)${pointer};
+    ${words}[1] = (uint)((ulong)(size_t)${pointer} >> 32);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    ${pointer} = (local ${pointed} *)(size_t)((ulong)${words}[1] << 32 | ${words}[0]);
 </%def>
-<%def name="enter_shared()">${read_back("shared", "uint")}</%def>
+<%def name="enter_shared()">\
+    /* In words that hold nothing before the first claim. */
+    local uint *const kept = shared + PORTBAR_SHARED_CLAIMED;
+${read_back("shared", "uint", "kept")}\
+</%def>
 <%def name="enter_first()">
     grid->item = portbar_local_linear_id();
 </%def>

@@ -77,7 +77,7 @@ ${acquire_lines}\
 <%def name="wait_longer()">
 ${defines("portbar_wait_longer")}
 /* The wait with its limit; portbar_wait_counters says the rest. */
-static inline bool portbar_wait_longer(const portbar_grid *grid, ${counters_type}, uint phase)
+${leading} bool portbar_wait_longer(const portbar_grid *grid, ${counters_type}, uint phase)
 {
     uint missing = 0u, status = PORTBAR_STATUS_TIMEOUT;
     for (uint round = 0; round < grid->limit && status == PORTBAR_STATUS_TIMEOUT; ++round) {

@@ -67,7 +67,7 @@ ${atomics.operation("add", "uint", "local", "relaxed")}\
 ${defines("portbar_wait_votes")}
 /* Polls the votes until all work-groups have arrived, at most `limit` rounds; returns what it saw last. At the limit it
    reports how many have arrived. ${"Acquire" if acquire_polls else "An acquire is due"}. Caller: a leader. */
-static inline ${vote_type} portbar_wait_votes(const portbar_grid *grid, ${votes_type}, uint target)
+${leading} ${vote_type} portbar_wait_votes(const portbar_grid *grid, ${votes_type}, uint target)
 {
     ${vote_type} seen = ${look_at_votes};
 ${own("first_polls_of_votes")}\

@@ -48,7 +48,7 @@ ${defines("portbar_wait_word")}
 /* Polls `word` until it has come to `target` (modulo 2^32), and not further than other groups can have taken it, at
    most `limit` rounds; acquire. Result: PORTBAR_WAIT_REACHED, PORTBAR_WAIT_DRAIN when another group reported a fault,
    PORTBAR_WAIT_LIMIT when this one should. Caller: a leader. */
-static inline uint portbar_wait_word(const portbar_grid *grid, volatile global uint *word, uint target)
+${leading} uint portbar_wait_word(const portbar_grid *grid, volatile global uint *word, uint target)
 {
 ${polls("PORTBAR_WAIT_REACHED")}\
         if (portbar_draining(grid))
@@ -93,11 +93,15 @@ ${own("first_polls_of_word", reached=reached)}\
 % endif
 </%def>
 <%def name="wait_counted()">
+% if leads_apart:
+${defines("portbar_wait_on")}
+/* portbar_wait_counted after its first polls. */
+% else:
 ${defines("portbar_wait_counted")}
-/* Polls `word` until it has come to `target` (modulo 2^32), and no further than other groups can take it; acquire.
-   False at the limit, with a report of the groups that `arrivals` is not short of `complete`. Caller: a leader. */
-static inline bool portbar_wait_counted(const portbar_grid *grid, volatile global uint *word, uint target,
-                                        volatile global uint *arrivals, uint complete)
+${wait_counted_comment()}\
+% endif
+${leading} bool ${"portbar_wait_on" if leads_apart else "portbar_wait_counted"}(
+    const portbar_grid *grid, volatile global uint *word, uint target, volatile global uint *arrivals, uint complete)
 {
     uint status = PORTBAR_STATUS_TIMEOUT;
 ${polls("true", " && status == PORTBAR_STATUS_TIMEOUT")}\
@@ -110,4 +114,27 @@ ${polls("true", " && status == PORTBAR_STATUS_TIMEOUT")}\
     portbar_report_fault(grid->state, grid->epoch, status, grid->num_groups - missing, grid->group_id, 0u);
     return false;
 }
+% if leads_apart:
+
+${defines("portbar_wait_counted")}
+${wait_counted_comment()}\
+static inline bool portbar_wait_counted(
+    const portbar_grid *grid, volatile global uint *word, uint target, volatile global uint *arrivals, uint complete)
+{
+    % if acquire_polls:
+    /* The first polls are here: a wait that soon ends needs no call. */
+    if (${poll}(word) - target < grid->num_groups
+    % for _ in range(5):
+        || ${poll}(word) - target < grid->num_groups
+    % endfor
+    )
+        return true;
+    % endif
+    return portbar_wait_on(grid, word, target, arrivals, complete);
+}
+% endif
+</%def>
+<%def name="wait_counted_comment()">\
+/* Polls `word` until it has come to `target` (modulo 2^32), and no further than other groups can take it; acquire.
+   False at the limit, with a report of the groups that `arrivals` is not short of `complete`. Caller: a leader. */
 </%def>

@@ -1,5 +1,8 @@
 ## -*- coding: utf-8 -*-
 ## The grid: the work-groups that take part in a launch, and how a kernel enters it.
+<%!
+    from textwrap import indent
+%>
 <%def name="grid_type()">
 ${defines("portbar_grid")}
 /* The participating work-groups of this launch, as seen by one work-item. Fields are portbar's own. */
@@ -41,48 +44,65 @@ ${defines("PORTBAR_ENTER")}
 % endif
     if (!portbar_enter(&grid, portbar_grid_param, portbar_grid_launch, portbar_entered_once)) return
 </%def>
+<%def name="takes_part()">\
+    uint count = 1u;
+    uint id = portbar_is_smaller() ? PORTBAR_SURPLUS : portbar_discover(state, launch, &count);
+    if (id != PORTBAR_SURPLUS && count == 0u) {
+        portbar_report_fault(state, launch.x & PORTBAR_EPOCH_MASK, PORTBAR_STATUS_LOST, 0u, id, 0u);
+        id = PORTBAR_SURPLUS;
+    }
+    shared[PORTBAR_SHARED_ID] = id;
+    shared[PORTBAR_SHARED_COUNT] = count;
+    shared[PORTBAR_SHARED_OK] = 1u;
+% if counts_in_slots and reached("first_slot"):
+    shared[PORTBAR_SHARED_PLACE] = PORTBAR_PLACE_DEFAULT;
+% if placing:
+    if (id != PORTBAR_SURPLUS)
+        shared[PORTBAR_SHARED_PLACE] = portbar_place(state, id, count, launch.w);
+% endif
+% endif
+    shared[PORTBAR_SHARED_TARGET] = 0u;
+% if reached("portbar_device_token"):
+    shared[PORTBAR_SHARED_SPLIT] = 0u;
+% endif
+% if reached("portbar_claim"):
+    shared[PORTBAR_SHARED_LOOP_END] = 0u;
+    shared[PORTBAR_SHARED_KEPT] = 0u;
+% endif
+% if reached("portbar_meet_votes"):
+    for (uint i = PORTBAR_SHARED_VOTE_PHASE; i < PORTBAR_SHARED_VOTED; ++i)
+        shared[i] = 0u;
+% endif
+% for name, function in zeroed:
+% if reached(function):
+    shared[PORTBAR_SHARED_${name}] = 0u;
+% endif
+% endfor
+</%def>
 <%def name="enter()">
+% if leads_apart:
+${defines("portbar_enter_leading")}
+/* Takes part in the discovery, and leaves its result for the work-group. Caller: a leader. */
+${leading} void portbar_enter_leading(volatile global uint *state, uint4 launch, local uint *shared)
+{
+${takes_part()}\
+}
+
+% endif
 ${defines("portbar_enter")}
 /* Whether a work-group takes part. Order: stores of the host are visible. Cost: one discovery. */
 static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state, uint4 launch, local uint *shared)
 {
 ${own("enter_beyond")}\
 ${own("enter_first")}\
+% if leads_apart:
+    if (PORTBAR_LEADER(grid))
+        portbar_enter_leading(state, launch, shared);
+% else:
     if (PORTBAR_LEADER(grid)) {
-        uint count = 1u;
-        uint id = portbar_is_smaller() ? PORTBAR_SURPLUS : portbar_discover(state, launch, &count);
-        if (id != PORTBAR_SURPLUS && count == 0u) {
-            portbar_report_fault(state, launch.x & PORTBAR_EPOCH_MASK, PORTBAR_STATUS_LOST, 0u, id, 0u);
-            id = PORTBAR_SURPLUS;
-        }
-        shared[PORTBAR_SHARED_ID] = id;
-        shared[PORTBAR_SHARED_COUNT] = count;
-        shared[PORTBAR_SHARED_OK] = 1u;
-% if counts_in_slots and reached("first_slot"):
-        shared[PORTBAR_SHARED_PLACE] = PORTBAR_PLACE_DEFAULT;
-% if placing:
-        if (id != PORTBAR_SURPLUS)
-            shared[PORTBAR_SHARED_PLACE] = portbar_place(state, id, count, launch.w);
-% endif
-% endif
-        shared[PORTBAR_SHARED_TARGET] = 0u;
-% if reached("portbar_device_token"):
-        shared[PORTBAR_SHARED_SPLIT] = 0u;
-% endif
-% if reached("portbar_claim"):
-        shared[PORTBAR_SHARED_LOOP_END] = 0u;
-        shared[PORTBAR_SHARED_KEPT] = 0u;
-% endif
-% if reached("portbar_meet_votes"):
-        for (uint i = PORTBAR_SHARED_VOTE_PHASE; i < PORTBAR_SHARED_VOTED; ++i)
-            shared[i] = 0u;
-% endif
-% for name, function in zeroed:
-% if reached(function):
-        shared[PORTBAR_SHARED_${name}] = 0u;
-% endif
-% endfor
+${indent(capture(takes_part), "    ")}\
     }
+% endif
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 ${own("enter_shared")}\
     grid->state = state;

@@ -167,34 +167,127 @@ ${defines("PORTBAR_FOR_3D")}
              portbar_inside != 0u; portbar_inside = 0u)
 % endif
 </%def>
+<%def name="static_tiles()">
+% if loops_in_pieces:
+${defines("PORTBAR_ENTERED")}
+/* A word of a kernel that has entered its grid; elsewhere the same by the grid. Compilers see that a word of local
+   memory is alike in all work-items of a group, and make vectors of them; of what is in the private grid they do
+   not. */
+enum { portbar_entered_once = 0 };
+#define PORTBAR_ENTERED(grid, word) ${"\\"}
+    (sizeof(portbar_entered_once) > sizeof(int) ? ((local uint *)portbar_entered_once)[word] : (grid)->shared[word])
+
+% endif
+${defines("portbar_tiles_begin")}
+% if loops_in_pieces:
+/* Begins such a loop, in words that hold a claim in others: the first tile of the work-group, and the end of its share.
+   Caller: all work-items of the group, which have ended what was before. */
+static inline void portbar_tiles_begin(const portbar_grid *grid, uint count)
+{
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    if (PORTBAR_LEADER(grid)) {
+        const uint groups = portbar_num_groups(grid), group = portbar_group_id(grid);
+        const uint first = portbar_share(count, groups, group);
+        grid->shared[PORTBAR_SHARED_CLAIMED] = first;
+        grid->shared[PORTBAR_SHARED_CLAIMED + 1] = first + portbar_share_size(count, groups, group);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+}
+% else:
+/* Begins such a loop. Caller: all work-items of the group, which have ended what was before. */
+static inline uint portbar_tiles_begin(uint first)
+{
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    return first;
+}
+% endif
+
+${defines("portbar_tile_ends")}
+/* Ends a tile: the next one begins when the work-group has ended this one. Caller: as there. */
+## In the third part of a loop: with a barrier before its condition, PoCL makes no vectors of the body.
+static inline void portbar_tile_ends(void)
+{
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+}
+
+<%def name="shared_tiles(tile, count)">\
+% if loops_in_pieces:
+portbar_end = (portbar_tiles_begin(grid, ${count}), PORTBAR_ENTERED(grid, PORTBAR_SHARED_CLAIMED + 1)), ${"\\"}
+              ${tile} = PORTBAR_ENTERED(grid, PORTBAR_SHARED_CLAIMED)\
+% else:
+portbar_count = ${count}, portbar_groups = portbar_num_groups(grid), ${"\\"}
+              ${tile} = portbar_tiles_begin(portbar_group_id(grid)), ${"\\"}
+              portbar_turns = ${tile} < portbar_count ? (portbar_count - ${tile} - 1u) / portbar_groups + 1u : 0u\
+% endif
+</%def>\
+<%def name="has_tile(tile)">\
+${f"{tile} < portbar_end" if loops_in_pieces else "portbar_turns != 0u"}; portbar_tile_ends(), \
+${f"++{tile}" if loops_in_pieces else f"--portbar_turns, {tile} += portbar_groups"}\
+</%def>\
+${defines("PORTBAR_FOR_TILES_STATIC")}
+/* A loop over `uint tile` < count in which each work-group has the same number of tiles, or one more. All work-items
+   of a group run the body with the same tile; it may hold barriers of the group, not of the grid, and begins after one.
+   The body does not change the tile. Caller: all work-items of a work-group, in uniform control flow. Order: none
+   between groups. Cost: a barrier of the group per tile, and at most two more. */
+#define PORTBAR_FOR_TILES_STATIC(tile, grid, count) ${"\\"}
+    for (uint ${shared_tiles("tile", "(count)")}; ${"\\"}
+         ${has_tile("tile")})
+
+${defines("PORTBAR_FOR_TILES_STATIC_2D")}
+/* PORTBAR_FOR_TILES_STATIC over x < across and y < down, rows one after another. The product is below 2^32. Caller and
+   order: as for PORTBAR_FOR_TILES_STATIC. Cost: a division per tile more. */
+#define PORTBAR_FOR_TILES_STATIC_2D(x, y, grid, across, down) ${"\\"}
+    for (uint portbar_across = (across), portbar_row = portbar_across + (portbar_across == 0u ? 1u : 0u), ${"\\"}
+              ${shared_tiles("portbar_tile", "portbar_across * (down)")}, x = 0u, y = 0u; ${"\\"}
+         x = portbar_tile % portbar_row, y = portbar_tile / portbar_row, ${"\\"}
+         ${has_tile("portbar_tile")})
+
+${defines("PORTBAR_FOR_TILES_STATIC_3D")}
+/* PORTBAR_FOR_TILES_STATIC_2D with a third side, z < deep. Caller and order: as for PORTBAR_FOR_TILES_STATIC. Cost: two
+   divisions per tile more. */
+#define PORTBAR_FOR_TILES_STATIC_3D(x, y, z, grid, across, down, deep) ${"\\"}
+    for (uint portbar_across = (across), portbar_down = (down), ${"\\"}
+              portbar_row = portbar_across + (portbar_across == 0u ? 1u : 0u), ${"\\"}
+              portbar_rows = portbar_down + (portbar_down == 0u ? 1u : 0u), ${"\\"}
+              ${shared_tiles("portbar_tile", "portbar_across * portbar_down * (deep)")}, x = 0u, y = 0u, z = 0u; ${"\\"}
+         x = portbar_tile % portbar_row, y = portbar_tile / portbar_row % portbar_rows, ${"\\"}
+         z = portbar_tile / portbar_row / portbar_rows, ${"\\"}
+         ${has_tile("portbar_tile")})
+</%def>
 <%def name="dynamic_loops()">
-${defines("portbar_claim")}
-/* The next tile of a loop that the work-groups claim from, 0xffffffff if none is left. Tickets of all loops of a
+${defines("portbar_claim_ticket")}
+/* Draws the ticket of a turn, and leaves its tile and 1 in `claimed`, 0 if none is left. Tickets of all loops of a
    launch are one sequence, so no loop needs a separate counter: a group that draws one beyond its loop's end keeps it
-   for the next loop, to which it belongs. Caller: all work-items of the group; `turn` counts the loop's calls
-   from 0. */
+   for the next loop, to which it belongs. Caller: a leader. */
+${leading} void portbar_claim_ticket(volatile global uint *tickets, local uint *shared, local uint *claimed,
+                                   uint count, uint turn)
+{
+    uint end = shared[PORTBAR_SHARED_LOOP_END];
+    if (turn == 0u)
+        shared[PORTBAR_SHARED_LOOP_END] = end += count;
+    const uint begin = end - count;
+    uint ticket = shared[PORTBAR_SHARED_TICKET];
+    if (shared[PORTBAR_SHARED_KEPT] == 0u) {
+        ticket = portbar_word_add_relaxed(tickets, 1u);
+        /* Skip tickets of earlier loops that no group used. */
+        for (uint behind = begin - ticket; (int)behind > 0 && (int)(begin - ticket) > 0; --behind)
+            ticket = portbar_word_add_relaxed(tickets, 1u);
+    }
+    const bool is_later = (int)(ticket - end) >= 0;
+    shared[PORTBAR_SHARED_KEPT] = is_later ? 1u : 0u;
+    shared[PORTBAR_SHARED_TICKET] = ticket;
+## Not `count`: beyond a work-group's last item llvmpipe's vectors load zeros, and must not go on for ever with them.
+    claimed[0] = is_later ? 0u : ticket - begin + 1u;
+}
+
+${defines("portbar_claim")}
+/* The next tile of a loop that the work-groups claim from, 0xffffffff if none is left. Caller: all work-items of the
+   group; `turn` counts the loop's calls from 0. */
 static inline uint portbar_claim(const portbar_grid *grid, uint count, uint turn)
 {
     local uint *shared = grid->shared, *claimed = shared + PORTBAR_SHARED_CLAIMED + (turn & 1u);
-    if (PORTBAR_LEADER(grid)) {
-        uint end = shared[PORTBAR_SHARED_LOOP_END];
-        if (turn == 0u)
-            shared[PORTBAR_SHARED_LOOP_END] = end += count;
-        const uint begin = end - count;
-        uint ticket = shared[PORTBAR_SHARED_TICKET];
-        if (shared[PORTBAR_SHARED_KEPT] == 0u) {
-            volatile global uint *tickets = grid->state + PORTBAR_STATE_TICKETS;
-            ticket = portbar_word_add_relaxed(tickets, 1u);
-            /* Skip tickets of earlier loops that no group used. */
-            for (uint behind = begin - ticket; (int)behind > 0 && (int)(begin - ticket) > 0; --behind)
-                ticket = portbar_word_add_relaxed(tickets, 1u);
-        }
-        const bool is_later = (int)(ticket - end) >= 0;
-        shared[PORTBAR_SHARED_KEPT] = is_later ? 1u : 0u;
-        shared[PORTBAR_SHARED_TICKET] = ticket;
-## Not `count`: beyond a work-group's last item llvmpipe's vectors load zeros, and must not go on for ever with them.
-        claimed[0] = is_later ? 0u : ticket - begin + 1u;
-    }
+    if (PORTBAR_LEADER(grid))
+        portbar_claim_ticket(grid->state + PORTBAR_STATE_TICKETS, shared, claimed, count, turn);
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     return claimed[0] - 1u;
 }

@@ -108,6 +108,7 @@ typedef struct {
 } portbar_scratch;
 </%def>
 <%def name="entry()">
+<% pointers_lost = quirks.LOCAL_POINTERS_LOST in workarounds %>\
 ${defines("PORTBAR_SCRATCH_PARAM")}
 /* Type of the parameter through which a helper function gets the kernel's `scratch`: float norm(PORTBAR_SCRATCH_PARAM
    scratch, float x). */
@@ -141,14 +142,15 @@ static inline void portbar_scratch_lock_by(private portbar_scratch *scratch, vol
 % endif
 ${defines("portbar_scratch_start")}
 /* Called by PORTBAR_REDUCTION_SCRATCH; not for direct use. */
-PORTBAR_COLLECTIVE void portbar_scratch_start(private portbar_scratch *scratch, local portbar_scratch_unit *memory)
+PORTBAR_COLLECTIVE void portbar_scratch_start(
+    private portbar_scratch *scratch, local portbar_scratch_unit *memory${', local uint *kept' if pointers_lost else ''})
 {
 % for name, size in asserted.items():
     _Static_assert((${name}) == ${size},
                    "define ${name} once, as a decimal number");
 % endfor
-% if quirks.LOCAL_POINTERS_LOST in workarounds:
-${effects.read_back("memory", "portbar_scratch_unit")}\
+% if pointers_lost:
+${effects.read_back("memory", "portbar_scratch_unit", "kept")}\
 % endif
     scratch->memory = memory;
     scratch->turn = 0u;
@@ -183,5 +185,10 @@ ${defines("PORTBAR_REDUCTION_SCRATCH")}
 % if worker_locks:
     portbar_scratch_lock_by(scratch, portbar_reduction_locks); <%text>\</%text>
 % endif
+% if pointers_lost:
+    local uint portbar_reduction_kept[2]; <%text>\</%text>
+    portbar_scratch_start(scratch, portbar_reduction_memory, portbar_reduction_kept)
+% else:
     portbar_scratch_start(scratch, portbar_reduction_memory)
+% endif
 </%def>

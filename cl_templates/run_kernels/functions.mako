@@ -74,9 +74,15 @@ static inline ulong2 portbar_step_share(ulong total, ulong shares, ulong at)
 <%def name="work()">\
 % if mode == "groups":
     const uint groups0 = ${extent[0]} / ${sizes[0]}, groups1 = ${extent[1]} / ${sizes[1]}, groups2 = ${extent[2]} / ${sizes[2]};
+    % if is_shaped:
+    const uint x = (uint)get_local_id(0);
+    place.local_y = get_local_id(1);
+    place.local_z = get_local_id(2);
+    % else:
     const uint item = portbar_local_linear_id(), x = item % ${sizes[0]};
     place.local_y = item / ${sizes[0]} % ${sizes[1]};
     place.local_z = item / ${plane};
+    % endif
     const ulong2 mine = portbar_step_share(
         (ulong)groups0 * groups1 * groups2, portbar_num_groups(grid), portbar_group_id(grid));
     for (uint group = (uint)mine.s0; group < (uint)mine.s1; ++group) {
@@ -87,6 +93,22 @@ static inline ulong2 portbar_step_share(ulong total, ulong shares, ulong at)
         place.z = place.group_z * ${sizes[2]} + place.local_z;
         ${call}(&place, group0 * ${sizes[0]} + x, x, group0${call_arguments});
         barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    }
+% elif mode == "chunks":
+    const uint3 chunks = (uint3)((${extent[0]} + ${chunk[0]} - 1u) / ${chunk[0]}, (${extent[1]} + ${chunk[1]} - 1u) / ${chunk[1]},
+                                 (${extent[2]} + ${chunk[2]} - 1u) / ${chunk[2]});
+    const ulong2 mine = portbar_step_share(
+        (ulong)chunks.x * chunks.y * chunks.z, portbar_num_groups(grid), portbar_group_id(grid));
+    for (uint chunk = (uint)mine.s0; chunk < (uint)mine.s1; ++chunk) {
+        const uint plane = chunk / chunks.x, x = chunk % chunks.x * ${chunk[0]} + (uint)get_local_id(0);
+        place.y = plane % chunks.y * ${chunk[1]} + get_local_id(1);
+        place.z = plane / chunks.y * ${chunk[2]} + get_local_id(2);
+        place.local_y = place.y % ${sizes[1]};
+        place.local_z = place.z % ${sizes[2]};
+        place.group_y = place.y / ${sizes[1]};
+        place.group_z = place.z / ${sizes[2]};
+        if (x < ${extent[0]} && place.y < ${extent[1]} && place.z < ${extent[2]})
+            ${call}(&place, x, x % ${sizes[0]}, x / ${sizes[0]}${call_arguments});
     }
 % elif mode == "rows":
     const ulong2 mine = portbar_step_share(

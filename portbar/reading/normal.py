@@ -46,7 +46,7 @@ _JUMPS: Final = (kinds.RETURN, kinds.BREAK, kinds.CONTINUE, kinds.GOTO)
 #: The beginnings of statements of each kind that no macro of the author's writes.
 _HEADS: Final = {
     kinds.IF: re.compile(rb"if\b"),
-    kinds.FOR: re.compile(rb"for\b|PORTBAR_FOR(?:_2D|_3D|_TILES|_DYNAMIC)?\b"),
+    kinds.FOR: re.compile(rb"for\b|PORTBAR_FOR(?:_2D|_3D|_TILES(?:_STATIC(?:_2D|_3D)?)?|_DYNAMIC)?\b"),
     kinds.WHILE: re.compile(rb"while\b"),
     kinds.DO: re.compile(rb"do\b"),
     kinds.SWITCH: re.compile(rb"switch\b"),

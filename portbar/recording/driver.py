@@ -23,7 +23,7 @@ _NONE: Final[Size] = (1, 1, 1)
 
 @dataclass(frozen=True)
 class Way:
-    """How the work-items of a step are run: ``rows``, ``items`` or ``groups``."""
+    """How the work-items of a step are run: ``rows``, ``items``, ``chunks`` or ``groups``."""
 
     mode: str
     vectorises: bool = False
@@ -69,6 +69,8 @@ class Driver:
     phases : mapping of Origin to Phases
     by_rows : bool
         Whether work-groups are threads of the host, so that loops over work-items suit them.
+    by_vectors : bool
+        Whether the compiler makes vectors of work-items there.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Driver:
         phases: Mapping[Origin, Phases],
         *,
         by_rows: bool,
+        by_vectors: bool = False,
     ) -> None:
         self._space = "const global"
         self._memory, self._phases = memory, phases
@@ -86,9 +89,15 @@ class Driver:
         self._calls: dict[tuple[Any, ...], list[Call]] = {}
         for call in calls:
             self._calls.setdefault(self._key(call), []).append(call)
-        met = [call for call in calls if call.phase is not None and call.phase.meets]
+        met = {call.local: None for call in calls if call.phase is not None and call.phase.meets and call.local}
         #: The local size of the kernel, None for what suits it.
-        self.local_items = _items(met[0].local) if met and met[0].local else 1 if by_rows else None
+        self.local: Size | None = (1, 1, 1) if by_rows else None
+        #: Whether it is that of all work-groups that meet. Then their ids are the device's own, which makes vectors of them.
+        self._is_shaped = by_rows and len(met) == 1
+        if met:
+            first = next(iter(met))
+            self.local = first if self._is_shaped else (_items(first), 1, 1)
+        self._by_chunks = by_vectors and self.local not in {None, (1, 1, 1)}
         self.ways = {key: self._way(made[0], by_rows=by_rows) for key, made in self._calls.items()}
         #: Identity of a call -> the number of what runs it, and the places of its arguments.
         self.numbers: dict[int, tuple[int, tuple[Slot | None, ...]]] = {}
@@ -110,6 +119,8 @@ class Driver:
         assert call.phase is not None
         if call.phase.meets:
             return Way("groups")
+        if by_rows and self._by_chunks:
+            return Way("chunks")
         return Way("rows", call.phase.vectorises) if by_rows else Way("items")
 
     def way_of(self, call: Call) -> Way:
@@ -231,7 +242,9 @@ class Driver:
             "vectorises": way.vectorises,
             # Without divisions in the loop, which compilers do not vectorise well.
             "by_groups": local[0] >= _LONG,
-            "one_item": self.local_items != 1,
+            "one_item": self.local != (1, 1, 1),
+            "is_shaped": self._is_shaped,
+            "chunk": [f"{size}u" for size in self.local or _NONE],
             "call": f"{prefix}{phase.name}",
             "call_arguments": "".join(f", {one}" for one in [*given_local, *passed]),
         }

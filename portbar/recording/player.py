@@ -15,6 +15,7 @@ import pyopencl as cl
 
 from portbar.choices.profile import describe
 from portbar.choices.strategy import choose
+from portbar.device import quirks
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.launch import Launch
 from portbar.launching.program import Program
@@ -384,7 +385,8 @@ class _Replay:
             phases.setdefault(call.origin, call.origin.phases(queue.device))
         self._calls = calls
         by_rows = suits_loops(queue.device)
-        self._driver = Driver(calls, flags, memory, phases, by_rows=by_rows)
+        by_vectors = quirks.has_effect(quirks.LOOPS_KEEP_VECTORS_OFF, describe(queue.device).facts)
+        self._driver = Driver(calls, flags, memory, phases, by_rows=by_rows, by_vectors=by_vectors)
         table = StepTable(steps, waits, self._driver.numbers, memory.numbers)
         # Barriers make a GPU read global memory anew, which takes as long as a step. Its cache of constants keeps the table.
         room = 0 if by_rows or memory.constant else queue.device.max_constant_buffer_size // 2
@@ -396,8 +398,8 @@ class _Replay:
         self._compiled = _compiled(queue, self.text, options)
         self._kernel = self._compiled.kernel
         self.times = self._compiled.times.setdefault(_work_of(steps), {way: [] for way in _WAYS})
-        items = self._driver.local_items
-        self._local = self._kernel.suggested_local_size(queue) if items is None else (items,)
+        local = self._driver.local
+        self._local = self._kernel.suggested_local_size(queue) if local is None else local
         flags_of = cl.mem_flags
         #: Those of the largest step: more work-groups than they need would only make barriers slower.
         self._items = max(_all_items(call) for call in calls)
@@ -424,6 +426,8 @@ class _Replay:
             way = self._driver.way_of(call)
             if way.mode == "groups":
                 how = f"work-groups of {_items(call)} work-items that meet"
+            elif way.mode == "chunks":
+                how = "work-items, in the work-groups of those that meet"
             elif way.mode == "rows":
                 how = "loops over rows of work-items" + (
                     "" if way.vectorises else ", not vectorised: it has private arrays"

@@ -583,7 +583,9 @@ def lost_pointers(payload: dict[str, Any]) -> list[int]:
     from portbar import Program  # noqa: PLC0415 (needs PyOpenCL)
 
     context, queue = _queue(payload)
-    strategy = _strategy_without({quirks.LOCAL_POINTERS_LOST}, queue.device, {"device_barrier": "counter"})
+    # With the loop of a barrier in the kernel, where the fault was seen.
+    effects = {quirks.LOCAL_POINTERS_LOST, quirks.LOOPS_KEEP_VECTORS_OFF}
+    strategy = _strategy_without(effects, queue.device, {"device_barrier": "counter"})
     buffers = [cl.Buffer(context, cl.mem_flags.READ_WRITE, 64) for _ in range(3)]
     for buffer in buffers:
         cl.enqueue_fill_buffer(queue, buffer, np.zeros(1, np.uint32), 0, 64)
@@ -593,6 +595,43 @@ def lost_pointers(payload: dict[str, Any]) -> list[int]:
     out = np.zeros(2, np.uint32)
     cl.enqueue_copy(queue, out, buffers[0])
     return out.tolist()
+
+
+WAITS_ALONE = """
+static HOW uint wait_alone(volatile global uint *word, uint limit)
+{
+    uint seen = 0u;
+    for (uint round = 0u; round < limit && seen == 0u; ++round)
+        for (uint k = 64u; k != 0u && seen == 0u; --k)
+            seen = atomic_add(word, 0u);
+    return seen;
+}
+kernel void works(global float *out, volatile global uint *word, uint n)
+{
+    const uint id = (uint)get_local_id(0);
+    for (uint turn = 0u; turn < n; ++turn) {
+        float value = out[id];
+        for (uint k = 0u; k < 1000u; ++k)
+            value = value * value * 0.3f + 0.1f;
+        out[id] = value;
+        barrier(CLK_GLOBAL_MEM_FENCE);
+        if (id == 0u)
+            wait_alone(word, n);
+        barrier(CLK_GLOBAL_MEM_FENCE);
+    }
+}
+"""
+
+
+def vectors_kept_off(payload: dict[str, Any]) -> list[int]:
+    """How many of 64 work-items share a sub-group, which is a vector there or else all: with the loop inlined, and not."""
+    context, queue = _queue(payload)
+    asked = cl.kernel_sub_group_info.MAX_SUB_GROUP_SIZE_FOR_NDRANGE
+    found = []
+    for how in ("inline __attribute__((always_inline))", "__attribute__((noinline))"):
+        kernel = cl.Program(context, WAITS_ALONE.replace("HOW", how)).build().works
+        found.append(int(kernel.get_sub_group_info(queue.device, asked, [64])))
+    return found
 
 
 TEAM = """#include "portbar/team.h"

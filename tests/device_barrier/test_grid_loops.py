@@ -87,6 +87,73 @@ kernel void meeting(PORTBAR_GRID_PARAM, global uint *sums, local uint *shelf, ui
     }
 }
 
+/* Tiles of fixed shares, with barriers inside, in one to three dimensions: each work-item puts its tile into local memory
+   that the tile before has read, and the leader adds them up. */
+#define SHELF(at)                                                 \\
+    shelf[me] = (at) + me;                                        \\
+    barrier(CLK_LOCAL_MEM_FENCE);                                 \\
+    if (me == 0u)                                                 \\
+        for (uint k = 0u; k < all; ++k)                           \\
+            sums[at] += shelf[k]
+
+kernel void static_line(PORTBAR_GRID_PARAM, global uint *sums, local uint *shelf, uint count, uint rounds)
+{
+    PORTBAR_ENTER(grid);
+    const uint me = portbar_local_linear_id(), all = portbar_local_linear_size();
+    for (uint r = 0u; r < rounds; ++r) {
+        PORTBAR_FOR_TILES_STATIC(tile, &grid, count) {
+            SHELF(tile);
+        }
+        if (!portbar_device_barrier(&grid))
+            return;
+    }
+}
+
+/* Columns from `some` on are skipped by all. */
+kernel void static_plane(PORTBAR_GRID_PARAM, global uint *sums, local uint *shelf, uint across, uint down, uint some)
+{
+    PORTBAR_ENTER(grid);
+    const uint me = portbar_local_linear_id(), all = portbar_local_linear_size();
+    uint calls = 0u;
+    PORTBAR_FOR_TILES_STATIC_2D(x, y, &grid, across + calls++, down) {
+        if (x >= some)
+            continue;
+        const uint at = y * across + x;
+        SHELF(at);
+    }
+    if (calls != 1u)
+        sums[0] = 0u;
+}
+
+kernel void static_space(PORTBAR_GRID_PARAM, global uint *sums, local uint *shelf, uint across, uint down, uint deep)
+{
+    PORTBAR_ENTER(grid);
+    const uint me = portbar_local_linear_id(), all = portbar_local_linear_size();
+    /* Names in another order. */
+    PORTBAR_FOR_TILES_STATIC_3D(z, row, x, &grid, across, down, deep) {
+        const uint at = (x * down + row) * across + z;
+        if (me != 0u && row == 1u)
+            shelf[me] = 0u;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        SHELF(at);
+    }
+}
+
+/* Each group leaves its share after `some` tiles. */
+kernel void static_leaving(PORTBAR_GRID_PARAM, global uint *a, global uint *groups, uint count, uint some)
+{
+    PORTBAR_ENTER(grid);
+    uint done = 0u;
+    PORTBAR_FOR_TILES_STATIC(t, &grid, count) {
+        if (get_local_id(0) == 0u)
+            atomic_add(&a[t], t + 1u);
+        if (++done == some)
+            break;
+    }
+    if (get_local_id(0) == 0u)
+        groups[portbar_group_id(&grid)] = done;
+}
+
 /* Loops in branches that all take, with a lane's code at their start, and with a return after one. */
 kernel void branches(PORTBAR_GRID_PARAM, global uint *a, uint n, uint turns)
 {
@@ -296,6 +363,50 @@ def test_each_element_of_a_plane_is_taken_once_beside_those_that_continue_skips(
 def test_each_element_of_a_space_is_taken_once(taken, local):
     for sides in ((1, 1, 1), (3, 4, 5), (17, 1, 3), (5, 9, 2), (0, 2, 2), (2, 2, 0)):
         assert (taken("space", int(np.prod(sides)), local, *sides) == 1).all()
+
+
+def shelved(queue, program, kernel: str, n: int, local: tuple[int, ...], *args: int) -> tuple[np.ndarray, np.ndarray]:
+    """The sums of `n` tiles that a kernel with a shelf leaves, and those of tiles that are each taken once."""
+    all_items = int(np.prod(local))
+    sums = cl.array.zeros(queue, max(n, 1), np.uint32)
+    program.kernel(kernel)(queue, None, local, sums, cl.LocalMemory(4 * all_items), *map(np.uint32, args)).wait()
+    return sums.get()[:n], np.arange(n) * all_items + all_items * (all_items - 1) // 2
+
+
+@pytest.mark.parametrize("local", LOCALS, ids=str)
+def test_each_static_tile_of_a_line_is_taken_once_in_each_round(queue, program, local):
+    for n, rounds in ((0, 2), (1, 1), (2, 3), (5, 2), (63, 3), (200, 1)):
+        found, once = shelved(queue, program, "static_line", n, local, n, rounds)
+        np.testing.assert_array_equal(found, rounds * once)
+
+
+@pytest.mark.parametrize("local", LOCALS, ids=str)
+def test_each_static_tile_of_a_plane_is_taken_once_beside_those_that_continue_skips(queue, program, local):
+    for across, down, some in ((0, 3, 9), (3, 0, 9), (1, 1, 9), (5, 7, 3), (16, 1, 9), (1, 16, 9), (9, 5, 9)):
+        found, once = shelved(queue, program, "static_plane", across * down, local, across, down, some)
+        x = np.arange(across * down) % max(across, 1)
+        np.testing.assert_array_equal(found, np.where(x < some, once, 0))
+
+
+@pytest.mark.parametrize("local", LOCALS, ids=str)
+def test_each_static_tile_of_a_space_is_taken_once(queue, program, local):
+    for sides in ((1, 1, 1), (3, 4, 5), (7, 1, 3), (2, 9, 2), (0, 2, 2), (2, 0, 2), (2, 2, 0)):
+        found, once = shelved(queue, program, "static_space", int(np.prod(sides)), local, *sides)
+        np.testing.assert_array_equal(found, once)
+
+
+def test_groups_that_leave_static_tiles_leave_those_of_others(queue, program):
+    kernel = program.kernel("static_leaving")
+    for count, some in ((40, 3), (7, 100)):
+        a, groups = cl.array.zeros(queue, count, np.uint32), cl.array.zeros(queue, 4096, np.uint32)
+        launch = kernel(queue, None, (5,), a, groups, np.uint32(count), np.uint32(some))
+        launch.wait()
+        each, more = divmod(count, launch.num_groups)
+        shares = np.array([each + (g < more) for g in range(launch.num_groups)])
+        np.testing.assert_array_equal(groups.get()[: launch.num_groups], np.minimum(shares, some))
+        taken = a.get() / np.arange(1, count + 1)
+        assert taken.sum() == np.minimum(shares, some).sum()
+        assert set(taken) <= {0, 1}
 
 
 @pytest.fixture(params=FORMS)

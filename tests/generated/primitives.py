@@ -137,14 +137,22 @@ class Elements(Statement):
 
 @dataclass
 class Tiles(Statement):
-    """`PORTBAR_FOR_TILES`: work-groups take tiles, none knows which."""
+    """`PORTBAR_FOR_TILES` or its fixed shares: work-groups take tiles, none knows which."""
 
     counter: str
     count: Expression
     body: Block
 
     def write(self, writer: Writer) -> None:
-        writer.body(f"PORTBAR_FOR_TILES({self.counter}, {writer.grid}, {self.count.text(writer)})", self.body)
+        counter, count = self.counter, self.count.text(writer)
+        # Without a draw, so that a seed keeps its program.
+        heads = (
+            f"PORTBAR_FOR_TILES({counter}, {writer.grid}, {count})",
+            f"PORTBAR_FOR_TILES_STATIC({counter}, {writer.grid}, {count})",
+            f"PORTBAR_FOR_TILES_STATIC_2D({counter}, y_{counter}, {writer.grid}, {count}, 1u)",
+            f"PORTBAR_FOR_TILES_STATIC_3D(x_{counter}, y_{counter}, {counter}, {writer.grid}, 1u, 1u, {count})",
+        )
+        writer.body(heads[sum(map(int, filter(str.isdigit, counter))) % len(heads)], self.body)
 
     def run(self, machine: Machine) -> None:
         machine.of_grid()

@@ -18,6 +18,7 @@ FUNCTIONS = [
 LEVELS = {
     "portbar_enter": "GRID",
     "portbar_first_tile": "GRID",
+    "portbar_first_static_tile": "WORK_GROUP",
     "portbar_scratch_begin": "WORK_GROUP",
 }
 

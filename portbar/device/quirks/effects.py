@@ -55,6 +55,7 @@ THREES_ENDLESS = "vectors of three bytes must not be combined in several sums at
 NO_ASSEMBLY = "inline assembly must not be compiled, not even to try it"
 LOCAL_POINTERS_LOST = "a pointer to local memory that is kept across barriers must not be known to the compiler"
 ITEMS_BEYOND = "items beyond the last one of a work-group must leave a kernel at its begin"
+LOOPS_KEEP_VECTORS_OFF = "loops of a leader must be in functions that are not inlined"
 CALLS_SHARED = "functions that several kernels call must be inlined"
 FOREIGN_BINARIES_CRASH = "no binary that may be damaged or another driver's may be passed to the driver"
 ASSEMBLY_APART = "inline assembly must be in a function that the compiler inlines into no kernel"

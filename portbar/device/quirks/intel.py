@@ -149,6 +149,18 @@ ENTRIES = (
         shows=returns(lambda out: out == [0, 0]),
     ),
     _quirk(
+        name="intel-loops-of-leaders",
+        effect=effects.LOOPS_KEEP_VECTORS_OFF,
+        fault=(
+            "a kernel gets no vectors of work-items if one of them alone waits in a loop with atomics beside the loops that "
+            "all run, which are then up to seven times as slow"
+        ),
+        seen="Intel CPU runtime 2026.22.10, work-groups of 64 and of 16 x 16 with barriers in loops, 2026-11",
+        workaround="keep such a loop in a function that is not inlined; portbar does so with its own",
+        task="tests.device.quirk_programs:vectors_kept_off",
+        shows=returns(lambda sizes: sizes[0] == 64 and sizes[1] < 64),
+    ),
+    _quirk(
         name="intel-local-atomics",
         effect=effects.LOCAL_ATOMICS_LOSE_STORES,
         fault="after an atomic on the 32 bits around a 16-bit object in local memory, the compiler uses the object's old value",

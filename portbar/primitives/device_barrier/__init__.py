@@ -210,7 +210,7 @@ def _pieces(strategy: Strategy) -> list[Piece]:
     if strategy.tracing is not None:
         pieces += [backend.reads(CLOCKS[strategy.tracing.clock]), (_TRACE, "notes")]
     pieces += [("grid/grid.mako", name) for name in ("enter", "ids", "ok")]
-    pieces += [("grid/loops.mako", name) for name in ("fixed_loops", "dynamic_loops")]
+    pieces += [("grid/loops.mako", name) for name in ("fixed_loops", "static_tiles", "dynamic_loops")]
     pieces += [("device_barrier/wait.mako", "draining"), ("grid/grid.mako", "atomic_waits")]
     if pauses:
         pieces += backend.pause
@@ -279,6 +279,11 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "loops_in_pieces": strategy.units.loops_in_pieces,
         "vectorises_turns": strategy.units.loops_in_pieces and strategy.turns_in_registers,
         "once": "PORTBAR_APART" if _once_apart(strategy) else "static inline",
+        # How functions with loops begin that only a leader calls.
+        "leads_apart": strategy.has(quirks.LOOPS_KEEP_VECTORS_OFF),
+        "leading": "static __attribute__((noinline))"
+        if strategy.has(quirks.LOOPS_KEEP_VECTORS_OFF)
+        else "static inline",
         "stride": backend.stride,
         "work_of_all": backend.work_before_leader,
         **word_context(strategy),

@@ -55,6 +55,17 @@ PORTBAR_CALLED_BY_GRID uint portbar_first_tile(const portbar_grid *grid, uint co
 PORTBAR_DIFFERS_WORK_GROUP bool portbar_has_tile(uint tile);
 #define PORTBAR_FOR_TILES(tile, grid, count) \\
     for (uint tile = portbar_first_tile(grid, portbar_bound(count)); portbar_has_tile(tile); ++tile)
+/* A work-group has its share of the tiles, whatever others do. */
+PORTBAR_CALLED_BY_WORK_GROUP uint portbar_first_static_tile(const portbar_grid *grid, uint count);
+#define PORTBAR_FOR_TILES_STATIC(tile, grid, count) \\
+    for (uint tile = portbar_first_static_tile(grid, portbar_bound(count)); portbar_has_tile(tile); ++tile)
+#define PORTBAR_FOR_TILES_STATIC_2D(x, y, grid, across, down) \\
+    for (uint x = portbar_first_static_tile(grid, portbar_bound(across) + portbar_bound(down)), y = x; \\
+         portbar_has_tile(x); ++x, ++y)
+#define PORTBAR_FOR_TILES_STATIC_3D(x, y, z, grid, across, down, deep) \\
+    for (uint x = portbar_first_static_tile(grid, portbar_bound(across) + portbar_bound(down) + portbar_bound(deep)), \\
+              y = x, z = x; \\
+         portbar_has_tile(x); ++x, ++y, ++z)
 #define PORTBAR_FOR_DYNAMIC(i, grid, n, chunk) \\
     for (uint i = portbar_first_tile(grid, portbar_bound(n) + (chunk)) + portbar_global_id(grid); \\
          portbar_has_share(i, 0u); ++i)

@@ -207,6 +207,8 @@ class _Functions:
             "vectorises": phase.vectorises,
             "by_groups": cares,
             "one_item": True,
+            "is_shaped": False,
+            "chunk": (),
             "call": f"{prefix}{phase.name}",
             "call_arguments": "".join(f", {one}" for one in given),
         }

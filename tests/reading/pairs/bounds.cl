@@ -72,6 +72,24 @@ kernel void k(PORTBAR_GRID_PARAM, global uint *a, ulong size, uint width)
         a[t] = 1;
     }
 }
+//// static tiles of a large plane: wrong
+#include "portbar/device_barrier.h"
+kernel void k(PORTBAR_GRID_PARAM, global uint *a, ulong size)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR_TILES_STATIC_2D(x, y, &grid, 4u, size / 16u) { /* call */
+        a[x] = y;
+    }
+}
+//// static tiles of a large plane: right
+#include "portbar/device_barrier.h"
+kernel void k(PORTBAR_GRID_PARAM, global uint *a, ulong size)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR_TILES_STATIC_2D(x, y, &grid, 4u, (uint)(size / 16u)) {
+        a[x] = y;
+    }
+}
 //// a product of 64 bits: wrong
 #include "portbar/device_barrier.h"
 kernel void k(PORTBAR_GRID_PARAM, global uint *a, uint rows, uint columns)

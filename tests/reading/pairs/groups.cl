@@ -181,6 +181,26 @@ kernel void k(PORTBAR_GRID_PARAM, global uint *a, uint n)
     PORTBAR_FOR_TILES(t, &grid, n)
         a[t] = t;
 }
+//// static tiles by some work-items: wrong
+#include "portbar/device_barrier.h"
+kernel void k(PORTBAR_GRID_PARAM, global uint *a, uint n)
+{
+    PORTBAR_ENTER(grid);
+    if (get_local_id(0) < n) { /* by */
+        PORTBAR_FOR_TILES_STATIC(t, &grid, n) /* call */
+            a[t] = t;
+    }
+}
+//// static tiles by some work-items: right
+#include "portbar/device_barrier.h"
+kernel void k(PORTBAR_GRID_PARAM, global uint *a, uint n)
+{
+    PORTBAR_ENTER(grid);
+    if (portbar_group_id(&grid) < n) {
+        PORTBAR_FOR_TILES_STATIC(t, &grid, n)
+            a[t] = t;
+    }
+}
 //// teams made by one team: wrong
 #include "portbar/device_barrier.h"
 #include "portbar/team.h"

@@ -131,6 +131,50 @@ kernel void k(PORTBAR_GRID_PARAM, global uint *a, uint n)
     }
     portbar_device_barrier(&grid);
 }
+//// device barrier in static tiles of a plane: wrong
+#include "portbar/device_barrier.h"
+kernel void k(PORTBAR_GRID_PARAM, global uint *a, uint n)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR_TILES_STATIC_2D(x, y, &grid, n, 3u) { /* by */
+        a[y * n + x] = x;
+        portbar_device_barrier(&grid); /* call */
+    }
+}
+//// device barrier in static tiles of a plane: right
+#include "portbar/device_barrier.h"
+kernel void k(PORTBAR_GRID_PARAM, global uint *a, uint n)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR_TILES_STATIC_2D(x, y, &grid, n, 3u) {
+        a[y * n + x] = x;
+        if (y == 1u)
+            barrier(CLK_GLOBAL_MEM_FENCE);
+    }
+    portbar_device_barrier(&grid);
+}
+//// barrier in a row of static tiles of a space by a lane: wrong
+#include "portbar/device_barrier.h"
+kernel void k(PORTBAR_GRID_PARAM, global uint *a, uint n)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR_TILES_STATIC_3D(x, y, z, &grid, n, 3u, 4u) {
+        if (z == get_local_id(0)) /* by */
+            barrier(CLK_LOCAL_MEM_FENCE); /* call */
+        a[x] = y;
+    }
+}
+//// barrier in a row of static tiles of a space by a lane: right
+#include "portbar/device_barrier.h"
+kernel void k(PORTBAR_GRID_PARAM, global uint *a, uint n)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR_TILES_STATIC_3D(x, y, z, &grid, n, 3u, 4u) {
+        if (z == n)
+            barrier(CLK_LOCAL_MEM_FENCE);
+        a[x] = y;
+    }
+}
 //// return in PORTBAR_FOR: wrong
 #include "portbar/device_barrier.h"
 kernel void k(PORTBAR_GRID_PARAM, global uint *a, uint n)
