@@ -55,8 +55,8 @@ def test_all_headers_together_are_short_and_narrow(target):
     for split in {target.split_barrier, *SPLITS}:
         texts = whole_headers(NAMES, replace(strategy, split_barrier=Choice(split, "test")))
         lengths = {name: text.count("\n") for name, text in texts.items()}
-        # Votes and loops over a grid have about 250 lines; all else stays below 2,500.
-        assert sum(length for name, length in lengths.items() if name not in MOST_LINES) <= 2_820, lengths
+        # Votes and loops over a grid, with those over static tiles, have about 310 lines; all else stays below 2,560.
+        assert sum(length for name, length in lengths.items() if name not in MOST_LINES) <= 2_870, lengths
         assert all(lengths[name] <= most for name, most in MOST_LINES.items()), lengths
         lines = [line for text in texts.values() for line in text.splitlines()]
         assert max(map(len, lines)) <= COLUMNS
