@@ -97,7 +97,7 @@ class Driver:
         if met:
             first = next(iter(met))
             self.local = first if self._is_shaped else (_items(first), 1, 1)
-        self._by_chunks = by_vectors and self.local not in {None, (1, 1, 1)}
+        self._by_chunks = by_rows and by_vectors and self.local != (1, 1, 1)
         self.ways = {key: self._way(made[0], by_rows=by_rows) for key, made in self._calls.items()}
         #: Identity of a call -> the number of what runs it, and the places of its arguments.
         self.numbers: dict[int, tuple[int, tuple[Slot | None, ...]]] = {}
@@ -119,7 +119,7 @@ class Driver:
         assert call.phase is not None
         if call.phase.meets:
             return Way("groups")
-        if by_rows and self._by_chunks:
+        if self._by_chunks:
             return Way("chunks")
         return Way("rows", call.phase.vectorises) if by_rows else Way("items")
 

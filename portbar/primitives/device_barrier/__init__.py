@@ -259,7 +259,7 @@ def poll_context(strategy: Strategy) -> dict[str, Any]:
 
 def _context(strategy: Strategy) -> dict[str, Any]:
     algorithm, own, backend = _algorithm(strategy), _own_context(strategy), strategy.backend
-    polls = poll_context(strategy)
+    polls, leads_apart = poll_context(strategy), strategy.has(quirks.LOOPS_KEEP_VECTORS_OFF)
     context = {
         "layout": layout.OFFSETS,
         "line_words": layout.LINE_WORDS,
@@ -279,11 +279,9 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "loops_in_pieces": strategy.units.loops_in_pieces,
         "vectorises_turns": strategy.units.loops_in_pieces and strategy.turns_in_registers,
         "once": "PORTBAR_APART" if _once_apart(strategy) else "static inline",
+        "leads_apart": leads_apart,
         # How functions with loops begin that only a leader calls.
-        "leads_apart": strategy.has(quirks.LOOPS_KEEP_VECTORS_OFF),
-        "leading": "static __attribute__((noinline))"
-        if strategy.has(quirks.LOOPS_KEEP_VECTORS_OFF)
-        else "static inline",
+        "leading": "static __attribute__((noinline))" if leads_apart else "static inline",
         "stride": backend.stride,
         "work_of_all": backend.work_before_leader,
         **word_context(strategy),
