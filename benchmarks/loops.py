@@ -66,70 +66,68 @@ CHUNKS, CHUNK = 4096, 256
 #: How often they are done.
 ROUNDS = 10
 
-SWEEPS: Final = """
+#: Sweeps with the arrays in turns; `index` declares what the statements of an element or a tile need.
+_LOOP: Final = """
 #include "portbar/device_barrier.h"
 
-#define LOOP(loop)                                                     \\
+#define LOOP(loop, index)                                              \\
     PORTBAR_ENTER(grid);                                               \\
     for (uint s = 0u; s < sweeps; ++s) {                               \\
         loop {                                                         \\
-            const INDEX i = (INDEX)y * width + x;                      \\
+            index;                                                     \\
             BODY                                                       \\
         }                                                              \\
         if (!portbar_device_barrier(&grid))                            \\
             return;                                                    \\
         global float *t = a; a = b; b = t;                             \\
     }
+"""
+
+SWEEPS: Final = (
+    _LOOP
+    + """
+#define HERE const INDEX i = (INDEX)y * width + x
 
 kernel void loops(PORTBAR_GRID_PARAM, global float *a, global float *b, uint width, uint height, uint sweeps)
 {
-    LOOP(PORTBAR_FOR_2D(x, y, &grid, width, height))
+    LOOP(PORTBAR_FOR_2D(x, y, &grid, width, height), HERE)
 }
 
 kernel void turns(PORTBAR_GRID_PARAM, global float *a, global float *b, uint width, uint height, uint sweeps)
 {
-    LOOP(PORTBAR_FOR_2D(x, y, &grid, width, height, independent))
+    LOOP(PORTBAR_FOR_2D(x, y, &grid, width, height, independent), HERE)
 }
 
 kernel void strides(PORTBAR_GRID_PARAM, global float *a, global float *b, uint width, uint height, uint sweeps)
 {
     LOOP(for (uint k = portbar_global_id(&grid), x = k % width, y = k / width; k < width * height;
-              k += portbar_global_size(&grid), x = k % width, y = k / width))
+              k += portbar_global_size(&grid), x = k % width, y = k / width), HERE)
 }
 
 kernel void once(global float *a, global float *b, uint width, uint height)
 {
     const uint x = get_global_id(0), y = get_global_id(1);
-    const INDEX i = (INDEX)y * width + x;
+    HERE;
     BODY
 }
 """
+)
 
-TILED: Final = """
-#include "portbar/device_barrier.h"
-
-#define LOOP(loop, first)                                              \\
-    local float part[SIDE][SIDE];                                      \\
-    PORTBAR_ENTER(grid);                                               \\
-    const uint across = width / SIDE, down = height / SIDE;            \\
-    for (uint s = 0u; s < sweeps; ++s) {                               \\
-        loop {                                                         \\
-            const uint at = first;                                     \\
-            BODY                                                       \\
-        }                                                              \\
-        if (!portbar_device_barrier(&grid))                            \\
-            return;                                                    \\
-        global float *t = a; a = b; b = t;                             \\
-    }
-
+TILED: Final = (
+    _LOOP
+    + """
 kernel void fixed(PORTBAR_GRID_PARAM, global float *a, global float *b, uint width, uint height, uint sweeps)
 {
-    LOOP(PORTBAR_FOR_TILES_STATIC_2D(tx, ty, &grid, across, down), (ty * width + tx) * SIDE)
+    local float part[SIDE][SIDE];
+    LOOP(PORTBAR_FOR_TILES_STATIC_2D(tx, ty, &grid, width / SIDE, height / SIDE), const uint at = (ty * width + tx) * SIDE)
 }
 
 kernel void claimed(PORTBAR_GRID_PARAM, global float *a, global float *b, uint width, uint height, uint sweeps)
 {
-    LOOP(PORTBAR_FOR_TILES(tile, &grid, across * down), (tile / across * width + tile % across) * SIDE)
+    local float part[SIDE][SIDE];
+    const uint across = width / SIDE;
+    LOOP(PORTBAR_FOR_TILES(tile, &grid, across * (height / SIDE)),
+         const uint at = (tile / across * width + tile % across) * SIDE)
 }
 
 kernel void once(global float *a, global float *b, uint width, uint height)
@@ -139,6 +137,7 @@ kernel void once(global float *a, global float *b, uint width, uint height)
     BODY
 }
 """
+)
 
 UNEVEN: Final = """
 #include "portbar/device_barrier.h"
