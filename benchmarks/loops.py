@@ -224,7 +224,7 @@ def over_sizes(
     queue = session.queue
     sizes = all_sizes["cpu" if session.is_cpu else "gpu"]
     for size in sizes[:2] if session.quick else sizes:
-        sweeps = max(4, min(200, (1 << 26) // size**2)) // 2 * 2
+        sweeps = max(4, min(40 if session.quick else 200, (1 << 26) // size**2)) // 2 * 2
         start = np.random.default_rng(1).integers(0, 2, (size, size)).astype(np.float32)
         a, b = cl.array.to_device(queue, start), cl.array.to_device(queue, start)
         shape = np.uint32(size), np.uint32(size)

@@ -86,18 +86,21 @@ FILES = {
 }
 
 
-#: Sample -> what it takes of a function's cases. Two rows take other pairs, so that a third has fewer left to take.
+#: Sample -> what it takes of a function's cases.
 SAMPLES = {
     "": "all",
     "pairs": "of products a sample of pairs",
-    "other pairs": "of products another sample of pairs",
-    "rest": "of products what both samples of pairs leave out, and a sample of its own",
-    "values": "of products a sample of values",
-    "some values": "a third of a sample of values, other values for other tests",
+    "values": "of products what has each value of those pairs",
+    "one half": "every second case, of products every second of a sample of values",
+    "other half": "what the first half leaves out",
+    "some values": "a third of a sample of values",
 }
 
-#: Samples that have all cases between them, each with the part that `some` gives it.
-THIRDS = {"rest": 0, "pairs": 1, "other pairs": 2}
+#: Samples that share the cases of a loop, each with the part that `some` gives it.
+THIRDS = {"pairs": 0, "one half": 1, "other half": 2}
+
+#: Samples of every second case, each with its first.
+HALVES = {"one half": 0, "other half": 1}
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ _SAMPLE = Share(
     "Intel's CPU runtime",
     "device and not once and not few",
     "the promises of every primitive on this compiler",
-    "pairs",
+    "one half",
     seconds=1000,
 )
 
@@ -127,7 +130,7 @@ SHARES = {
         "the first PoCL with 2 threads, or what works in its place",
         "device",
         "every device test, benchmarks, examples, surveys and the programs of the documentation",
-        "rest",
+        "pairs",
         seconds=1480,
     ),
     "alone": Share(
@@ -145,7 +148,7 @@ SHARES = {
         "rusticl",
         "device and not once",
         "every device test but benchmarks, on a compiler that shares no code with PoCL's work-group functions",
-        "other pairs",
+        "other half",
         seconds=730,
     ),
     "threads": Share(
@@ -155,7 +158,7 @@ SHARES = {
         "values",
         seconds=190,
     ),
-    "simulator": replace(_SAMPLE, rows="Oclgrind x1", seconds=200),
+    "simulator": replace(_SAMPLE, rows="Oclgrind x1", sample="some values", seconds=200),
     "relative": Share(
         "PoCL's wheel, PoCL with `cbs`",
         "device and not slow and not once and not few",
@@ -229,11 +232,14 @@ def sampled(items: Iterable[pytest.Item], sample: str) -> tuple[list[pytest.Item
         functions[item.nodeid.partition("[")[0]].append(item)
     kept, left_out = [], []
     for name, cases in functions.items():
+        # Without the folder, so that a file that moves keeps its sample.
+        seed = f"{SEED} tests/{name.rpartition('/')[2]}"
         values = [values_of(item) for item in cases]
         if sample == "some values" or is_product(cases):
-            # Without the folder, so that a file that moves keeps its sample.
-            chosen = places(values, sample, f"{SEED} tests/{name.rpartition('/')[2]}")
+            chosen = places(values, sample, seed)
             chosen |= {place for place, case in enumerate(values) if RARE.intersection(case)}
+        elif sample in HALVES and not runs_once(cases):
+            chosen = half(range(len(cases)), sample)
         else:
             chosen = set(range(len(cases)))
         for place, item in enumerate(cases):
@@ -241,32 +247,37 @@ def sampled(items: Iterable[pytest.Item], sample: str) -> tuple[list[pytest.Item
     return kept, left_out
 
 
-def is_product(cases: Sequence[pytest.Item]) -> bool:
-    """Whether these cases of one test are of a product: of a file that has that mark, or of several parameters.
-
-    Tests that no more than two rows run are not, so that they have all their cases there.
-    """
+def runs_once(cases: Sequence[pytest.Item]) -> bool:
+    """Whether no more than two rows run these cases of one test, so that they have all of them."""
     marked = cases[0].get_closest_marker
-    if marked("once") or marked("few"):
+    return bool(marked("once") or marked("few"))
+
+
+def is_product(cases: Sequence[pytest.Item]) -> bool:
+    """Whether these cases of one test are of a product: of a file that has that mark, or of several parameters."""
+    if runs_once(cases):
         return False
-    return bool(marked("product")) or any(len(ids_of(one)) > 1 for one in cases)
+    return bool(cases[0].get_closest_marker("product")) or any(len(ids_of(one)) > 1 for one in cases)
 
 
 def places(cases: Sequence[Sequence[str]], sample: str, seed: str) -> set[int]:
     """Return places of the cases that a sample takes."""
     most = max(map(len, cases))
-    strength = 1 if "values" in sample else min(2, max(1, most - 1))
-    if sample == "rest":
-        elsewhere = places(cases, "pairs", seed) | places(cases, "other pairs", seed)
-        return set(cover(cases, strength, seed, sorted(set(range(len(cases))) - elsewhere)))
     if sample == "some values":
         found = cover(cases, 1, f"{seed} all values")
         return set(found[random.Random(seed).randrange(3) :: 3] or found[:1])  # noqa: S311 (a sample, no secret)
     if sample == "values":
         # Of what the first row takes, whose compiled kernels rows with other numbers of threads find.
-        first = sorted(places(cases, "rest", seed))
+        first = sorted(places(cases, "pairs", seed))
         return set(first) if most <= 1 else {first[place] for place in cover([cases[one] for one in first], 1, seed)}
-    return set(cover(cases, strength, f"{seed} {sample}"))
+    if sample in HALVES:
+        return half(cover(cases, 1, f"{seed} all values") if most > 1 else range(len(cases)), sample)
+    return set(cover(cases, min(2, max(1, most - 1)), f"{seed} {sample}"))
+
+
+def half(chosen: Sequence[int], sample: str) -> set[int]:
+    """Return every second place; a single one is in both halves."""
+    return set(chosen[HALVES[sample] :: 2] or chosen)
 
 
 def some(cases: Sequence[T], turn: int) -> Sequence[T]:
@@ -276,5 +287,5 @@ def some(cases: Sequence[T], turn: int) -> Sequence[T]:
 
 
 def runs_part() -> bool:
-    """Whether this row repeats what another one runs as a whole."""
-    return os.environ.get(SAMPLE_VARIABLE, "") not in {"", "rest"}
+    """Whether this row takes a sample of the cases."""
+    return bool(os.environ.get(SAMPLE_VARIABLE))

@@ -34,11 +34,12 @@ from rich.table import Table
 from tests import kept
 from tests.checkout import ROOT
 from tests.machine import Configuration, Workshop, check, configurations, last_line, other_threads
-from tests.rows import SAMPLE_VARIABLE, SHARES
+from tests.rows import HALVES, SAMPLE_VARIABLE, SHARES
 
 OUTCOME = r"^\S+::.* (PASSED|FAILED|ERROR|SKIPPED)(?: \((.*)\))?"
 PROGRESS = 10.0
 NICENESS = "10"
+LIMIT_S = 3600.0
 
 
 class Progress:
@@ -97,9 +98,9 @@ def share_of(configuration: Configuration, first: str, *, quick: bool) -> str:
 
 
 def alone_or_not(chosen: Sequence[Configuration]) -> list[Configuration]:
-    """Let the row that runs all tests run all cases, too, where the rows are missing whose samples it leaves out."""
+    """Let the row that runs all tests run all cases, too, where a row is missing that takes a half of the cases."""
     samples = {SHARES[one.share].sample for one in chosen if not one.unusable}
-    if {"pairs", "other pairs"} <= samples:
+    if samples >= set(HALVES):
         return list(chosen)
     return [replace(one, share="alone") if one.share == "first" else one for one in chosen]
 
@@ -148,7 +149,7 @@ def run(
     marks = SHARES[configuration.share].marks
     if chooses_tests(arguments.pytest):
         marks = "device" if configuration.wanted else "not device"
-    elif sample := SHARES[configuration.share].sample:
+    elif (sample := SHARES[configuration.share].sample) and not arguments.everything:
         environment[SAMPLE_VARIABLE] = sample
     report, log = scratch / "report.xml", scratch / "log.txt"
     if progress:
@@ -209,7 +210,7 @@ def run(
         say(text)
     elif not row.passed:
         row.notes.append("no test passed")
-    elif not chooses_tests(arguments.pytest):
+    elif not (arguments.everything or chooses_tests(arguments.pytest)):
         kept.note_duration(configuration.part, row.seconds)
     row.notes += re.findall(r"^(sample: .*)$", text, re.MULTILINE)
     return row
@@ -352,7 +353,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         action="store_true",
         help="use nothing that earlier runs on this machine have kept: proofs of unchanged texts, compiled kernels",
     )
-    parser.add_argument("--everything", action="store_true", help="let each row run all tests with all cases")
+    parser.add_argument(
+        "--everything", action="store_true", help="run what CI runs, each row with all cases of its tests"
+    )
     parser.add_argument(
         "--jobs",
         type=int,
@@ -360,11 +363,13 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="rows at a time (default: one more than cores, here %(default)s, since rows also wait)",
     )
     parser.add_argument(
-        "--limit", type=float, default=3600.0, help="seconds for one configuration (default %(default)g)"
+        "--limit", type=float, help="seconds for one configuration (default 3600, four times as long with --everything)"
     )
     parser.add_argument("--test-limit", type=float, default=120.0, help="seconds for one test (default %(default)g)")
     parser.add_argument("pytest", nargs="*", metavar="-- ARG", help="arguments for pytest, such as -- -k barrier")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    options.limit = options.limit or LIMIT_S * (4 if options.everything else 1)
+    return options
 
 
 def cores() -> int:
@@ -397,8 +402,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             say(f"no configuration is called like {options.only}; --list shows them")
             return 2
         chosen = [replace(one, share=share_of(one, first, quick=not options.all)) for one in chosen]
-        if options.everything:
-            chosen = [replace(one, share="alone" if one.wanted else "host") for one in chosen]
         with ThreadPoolExecutor(options.jobs) as pool:
             chosen = alone_or_not(list(pool.map(lambda one: checked(workshop, one), chosen)))
         rows = run_all(workshop, chosen, options)

@@ -105,7 +105,7 @@ def test_every_header_with_a_collective_has_a_family():
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_collectives_are_right_in_uniform_control_flow(queue, family):
-    """Each nest with five collectives, others for the next one; a row that repeats another's tests takes fewer."""
+    """Each nest with five collectives, others for the next one; a row that takes a sample of the cases has one for each."""
     cases = some_cases(SEED) if runs_part() else every_sixth()
     if os.environ.get(EVERY_NEST):
         cases = all_cases()

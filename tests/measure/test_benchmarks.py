@@ -97,7 +97,10 @@ def test_every_line_of_the_first_contact_benchmark_is_valid(selector: str) -> No
         (
             "loops",
             set[str](),
-            {"axpy", "jacobi", "life", "independent axpy", "independent jacobi", "independent life", "uneven"},
+            {
+                *("axpy", "jacobi", "life", "independent axpy", "independent jacobi", "independent life", "uneven"),
+                *("tiles heat", "tiles powers"),
+            },
         ),
         *(("applications", names, names) for names in APPLICATIONS),
     ],
