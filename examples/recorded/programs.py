@@ -843,7 +843,7 @@ class Demons(HostProgram):
             picture = np.zeros((self.n, self.n, 4), np.float32)
             picture[..., 0] = np.exp(-20 * ((x - centre) ** 2 + (y - 0.5) ** 2))
             flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
-            self.images.append(cl.Image(self.context, flags, format_, (self.n, self.n), hostbuf=picture))
+            self.images.append(cl.create_image(self.context, flags, format_, (self.n, self.n), hostbuf=picture))
         self.arrays = {name: np.zeros((self.n, self.n, 2), np.float32) for name in ("field", "other")}
 
     def run(self, do: Do) -> None:
