@@ -70,7 +70,8 @@ kernel void portbar_replay(PORTBAR_GRID_PARAM, ${table_space} uint *table, globa
             % for level in range(depth):
                 turn${level} = row[0] == ${level}u ? 0u : turn${level};
             % endfor
-            } else if (code == ${codes.AGAIN}u) {
+            }
+            if (code == ${codes.AGAIN}u) {
             % for level in range(depth):
                 turn${level} += row[0] == ${level}u ? 1u : 0u;
             % endfor
@@ -78,7 +79,7 @@ kernel void portbar_replay(PORTBAR_GRID_PARAM, ${table_space} uint *table, globa
                     at = row[2];
             }
 % if flags:
-            else if (code == ${codes.WHILE}u) {
+            if (code == ${codes.WHILE}u) {
                 if (!portbar_step_flag(row${flag_arguments})) {
                     at = row[2];
                 } else if ((${turn}) == row[1]) {
@@ -86,18 +87,20 @@ kernel void portbar_replay(PORTBAR_GRID_PARAM, ${table_space} uint *table, globa
                         status[0] = 1u + row[6];
                     at = row[7];
                 }
-            } else if (code == ${codes.TURN}u) {
+            }
+            if (code == ${codes.TURN}u) {
             % for level in range(depth):
                 turn${level} += row[0] == ${level}u ? 1u : 0u;
             % endfor
                 at = row[2];
-            } else if (code == ${codes.IF}u) {
+            }
+            if (code == ${codes.IF}u) {
                 if (!portbar_step_flag(row${flag_arguments}))
                     at = row[2];
             }
 % endif
 % for number, call in calls:
-            else if (code == ${codes.STEP + number}u) {
+            if (code == ${codes.STEP + number}u) {
                 ${call};
             }
 % endfor
