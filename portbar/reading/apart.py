@@ -8,13 +8,13 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Final
 
-from portbar.rendering.source import WORD, without_comments
+from portbar.rendering.source import without_comments, words_in
 
 _DEFINED: Final = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 #: Those that begin with `PORTBAR_` set something in a header, and features are the driver's.
 _MEANT: Final = re.compile(r"(?i)portbar_|cl_|__")
 #: The name of a macro, wherever a text may define one.
-_MAY_DEFINE: Final = re.compile(r"\bdefine\b(?:\s|\\\n|/\*.*?\*/)*([A-Za-z_]\w*)", re.DOTALL)
+_MAY_DEFINE: Final = re.compile(r"define\b(?<!\wdefine)(?:\s|\\\n|/\*.*?\*/)*([A-Za-z_]\w*)", re.DOTALL)
 
 
 def apart(text: str, names: AbstractSet[str]) -> tuple[str, str]:
@@ -43,5 +43,5 @@ def possible_macros(text: str, options: Iterable[str]) -> set[str]:
 def _reachable(text: str) -> frozenset[str]:
     """The names in a header that a macro could change."""
     code = without_comments(text, keep_strings=False)
-    words = set(WORD.findall(code)) - set(_DEFINED.findall(code))
+    words = words_in(code) - set(_DEFINED.findall(code))
     return frozenset(word for word in words if not _MEANT.match(word))

@@ -17,7 +17,7 @@ from typing import Final
 from portbar.reading.names import closure, definitions, macros_of
 from portbar.reading.promises import Function, Parameter, Promises
 from portbar.reading.tree import FUNCTION, VARIABLE, Outline, Top, Tree, UnparsedError
-from portbar.rendering.source import WORD, UnreadableError, closed, without_comments
+from portbar.rendering.source import UnreadableError, closed, without_comments, words_in
 
 #: Characters of a program that is parsed faster as it is, and of a body that is.
 SHORT: Final = 12_000
@@ -152,7 +152,7 @@ class _Outliner:
         return end if end <= most and self._code.find("#", opening, end) < 0 else 0
 
     def _words(self, part: _Part) -> frozenset[str]:
-        return frozenset(WORD.findall(self._code, part.begin, part.end))
+        return words_in(self._code[part.begin : part.end])
 
     def _bodies(self) -> dict[str, frozenset[str]]:
         """The macros and functions, each with the words that it may stand for."""
@@ -161,7 +161,7 @@ class _Outliner:
             for top in tops:
                 part = self._parts.get(top.begin)
                 end = self._next(top.begin) if part is None else part.end
-                made[name] = frozenset(WORD.findall(self._code, top.begin, end)) | made.get(name, frozenset())
+                made[name] = words_in(self._code[top.begin : end]) | made.get(name, frozenset())
         return made
 
     def _is_declared_only(self, top: Top) -> bool:
@@ -179,7 +179,7 @@ class _Outliner:
             for top in self._tree.tops
             if top.node.kind == FUNCTION and top.begin in self._parts and self._may_break(top)
         }
-        words = set(WORD.findall(self._rest())).union(*map(self._words, kept))
+        words = set(words_in(self._rest())).union(*map(self._words, kept))
         new = list(words)
         while new:
             for part in waiting.pop(new.pop(), ()):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from portbar.reading.stores import writes_to
-from portbar.rendering.source import WORD
+from portbar.rendering.source import words_in
 
 #: Characters around a use of a pointer that are looked at, and before an argument.
 _NEAR, _REACH = 80, 2_000
@@ -72,7 +72,7 @@ class Promises:
 
     def _only_reads(self, name: str, function: Function) -> bool:
         body = function.body
-        if name in self._used or not self._taking.isdisjoint(WORD.findall(body)):
+        if name in self._used or not self._taking.isdisjoint(words_in(body)):
             return False
         uses = re.finditer(rf"{name}\b(?<!\w{name})", body)
         return all(self._is_harmless(body, found.start(), found.end()) for found in uses)
@@ -91,7 +91,7 @@ class Promises:
         name = found[1] if found else ""
         if not name or name in _STATEMENTS or name in self._macros or writes_to(name):
             return False
-        if not self._macros.isdisjoint(WORD.findall(body, opening, begin)):
+        if not self._macros.isdisjoint(words_in(body[opening:begin])):
             return False
         try:
             function = self._function_of(name)

@@ -30,7 +30,7 @@ from portbar.reading.report import Misuse, bound, described, failure, store
 from portbar.reading.slices import Slices
 from portbar.reading.stores import Stores
 from portbar.reading.tree import Outline, Tree, UnparsedError
-from portbar.rendering.source import WORD, without_comments
+from portbar.rendering.source import without_comments, words_in
 
 #: Tokens of macros that are more than expressions.
 _STATEMENT: Final = re.compile(r"[;{}]|\b(?:if|else|for|while|do|switch|case|default|return|break|continue|goto)\b")
@@ -191,7 +191,7 @@ def mistakes(text: str, options: Sequence[str], unknown: Collection[str], called
 def concerns(text: str, headers: Mapping[str, str], options: Sequence[str] = ()) -> bool:
     """Whether a program may have a call that many must make."""
     names = closure(macros_of(text, options), _declared(tuple(headers.items())))
-    return _HIDDEN.search(text) is not None or not names.isdisjoint(WORD.findall(text))
+    return _HIDDEN.search(text) is not None or not names.isdisjoint(words_in(text))
 
 
 def in_normal_form(
@@ -282,7 +282,7 @@ def _in_form(
                 part = f"a function that cannot be read ({broken[0].reason})"
                 raise UnformedError(part, tree.line(function), remedy=_remedy(broken[0].reason))
         outside = tree.unread_outside() if tree.outline is None else []
-        if outside and names & set(WORD.findall(tree.outside())):
+        if outside and names & words_in(tree.outside()):
             line, unread = outside[0]
             part = f"a function that cannot be read ({unread.reason})"
             raise UnformedError(part, line, remedy=_remedy(unread.reason))
@@ -392,7 +392,7 @@ def _read(name: str, text: str, headers: tuple[tuple[str, str], ...], options: t
     macros = macros_of(text, options)
     names = closure(macros, _declared(headers))
     is_hidden = _HIDDEN.search(text) is not None
-    if not asked and not is_hidden and names.isdisjoint(WORD.findall(text)):
+    if not asked and not is_hidden and names.isdisjoint(words_in(text)):
         return Reading()
     if _is_long(text) or _CHAIN.search(text):
         return Reading(unread=(Unread(Place(name, 1), "an expression in the program is too long"),))
@@ -502,7 +502,7 @@ def _reached(tree: Tree, macros: Mapping[str, frozenset[str]], names: set[str]) 
     for node in tree.functions.values():
         name = tree.spelling(node)
         # Several may have one name.
-        bodies[name] = bodies.get(name, frozenset()) | frozenset(WORD.findall(tree.source(node)))
+        bodies[name] = bodies.get(name, frozenset()) | words_in(tree.source(node))
     return closure(bodies, names)
 
 

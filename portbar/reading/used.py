@@ -10,7 +10,7 @@ from typing import Final
 
 from portbar.reading.words import code_of
 from portbar.rendering.pruning import Used
-from portbar.rendering.source import WORD
+from portbar.rendering.source import words_in
 
 _CALL: Final = re.compile(r"([A-Za-z_]\w*)\s*\(")
 #: Macros with parameters, and functions.
@@ -42,7 +42,7 @@ def used_by(text: str, options: tuple[str, ...] = ()) -> Used | None:
     code = code_of(text, options)
     if code is None:
         return None
-    names = frozenset(WORD.findall(code))
+    names = words_in(code)
     own = {*_MACRO.findall(code), *_FUNCTION.findall(code)}
     calls = {name for name in set(_CALL.findall(code)) - own if not _PLAIN_CALLS.fullmatch(name)}
     values = {_ENDINGS.get(ending or "", "double") for ending in _FLOAT_LITERAL.findall(code)}

