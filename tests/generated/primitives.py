@@ -385,6 +385,9 @@ class Tasks(Statement):
             writer.add(f"for (uint c = lid; c < {self.pushes.text(writer)} % 3u; c += items)")
             writer.add(f"    if ({self.value} >= 2u)")
             writer.add(f"        (void)portbar_task_queue_push({writer.grid}, queue, task_items, {self.value} / 2u);")
+        # A late group would take tasks of the next round with its variables of this one.
+        writer.add(f"if (!portbar_device_barrier({writer.grid}))")
+        writer.add(f"    {writer.returns}")
 
     def run(self, machine: Machine) -> None:
         machine.of_grid()
