@@ -8,7 +8,7 @@ from typing import Final
 
 #: An identifier.
 WORD: Final = re.compile(r"[A-Za-z_]\w*")
-#: What each character of ASCII is between words: itself where words may have it, else a space.
+#: Each character of ASCII: itself where words may have it, else a space.
 _BETWEEN: Final = "".join(one if one.isalnum() or one == "_" else " " for one in map(chr, range(128)))
 
 #: Texts of which the parts are remembered, since many ask for them while a program is made.
@@ -32,7 +32,7 @@ _BRACKETS: Final = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]"), "[": re.
 
 
 def words_in(text: str) -> frozenset[str]:
-    """The identifiers in a text, in a fifth of the time of a search for each."""
+    """The identifiers in a text, five times as fast as a search for each."""
     if not text.isascii():
         return frozenset(WORD.findall(text))
     return frozenset(filter(str.isidentifier, set(text.translate(_BETWEEN).split())))
