@@ -65,16 +65,9 @@ def _with_headers(text: str, headers: Mapping[str, str]) -> str:
 
 def _turns(tree: Tree) -> Iterator[Node]:
     """The loops with independent turns, and all functions that these call."""
-    waiting = [loop for function in tree.whole for loop in below(tree.body(function)) if _is_marked(tree, loop)]
-    seen = set()
-    while waiting:
-        part = waiting.pop()
-        yield part
-        for one in below(part):
-            called = tree.defined(*tree.called(one)[:2]) if one.kind == kinds.CALL else None
-            if called is not None and called.key not in seen:
-                seen.add(called.key)
-                waiting.append(tree.body(called))
+    loops = [loop for function in tree.whole for loop in below(tree.body(function)) if _is_marked(tree, loop)]
+    yield from loops
+    yield from tree.reached(loops)
 
 
 def _is_marked(tree: Tree, loop: Node) -> bool:

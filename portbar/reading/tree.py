@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from portbar.reading import libclang
+from portbar.reading import kinds, libclang
 from portbar.reading.apart import around, possible_macros
 from portbar.reading.found import Place, Unread
 from portbar.reading.libclang import VISITOR, Library, Location, String, Type, UnsavedFile, library
@@ -446,6 +446,17 @@ class Tree:
             return self.functions[key]
         found = self._by_name.get(name, ())
         return self.functions[found[0]] if len(found) == 1 else None
+
+    def reached(self, parts: Iterable[Node]) -> Iterator[Node]:
+        """The functions of the program that some parts of it call, and all that these call, each once."""
+        waiting, seen = list(parts), set[int]()
+        while waiting:
+            for one in below(waiting.pop()):
+                called = self.defined(*self.called(one)[:2]) if one.kind == kinds.CALL else None
+                if called is not None and called.key not in seen:
+                    seen.add(called.key)
+                    waiting.append(self.body(called))
+                    yield called
 
     def referenced(self, node: Node) -> tuple[int, int]:
         """The kind and the address of what a reference or a call refers to; (0, 0) where that is unknown."""

@@ -11,13 +11,12 @@ from portbar.errors import Error, UnsupportedFeatureError
 from portbar.primitives.run_kernels.functions import TEMPLATE, as_functions, place, type_outside
 from portbar.primitives.run_kernels.phases import Phase, PhaseParameter, Phases, Problem, phases_of
 from portbar.primitives.scalars import TYPES
-from portbar.reading import kinds
 from portbar.reading.apart import around, possible_macros
 from portbar.reading.options import words_of
 from portbar.reading.places import Places
 from portbar.reading.reader import tree_of
 from portbar.reading.runs import Run, after_include, runs_in, with_memory, without_includes
-from portbar.reading.tree import Tree, UnparsedError, below
+from portbar.reading.tree import Tree, UnparsedError
 from portbar.records.dataclass import dataclass
 from portbar.rendering.templates import fragment, render_def
 
@@ -109,18 +108,12 @@ def _phases(file: KernelFile, options: Sequence[str], headers: Mapping[str, str]
 def _without_drivers(tree: Tree) -> str:
     """The text without the functions that no kernel uses which has no grid."""
     own = {key: node for key, node in tree.functions.items() if tree.is_in_text(node)}
-    waiting = [
-        key
-        for key, node in own.items()
+    kernels = [
+        tree.body(node)
+        for node in own.values()
         if tree.is_kernel(node) and _GRID not in map(tree.spelling, tree.parameters(node))
     ]
-    reached = set(waiting)
-    while waiting:
-        for one in below(tree.body(own[waiting.pop()])):
-            called = tree.defined(*tree.called(one)[:2]) if one.kind == kinds.CALL else None
-            if called is not None and called.key in own and called.key not in reached:
-                reached.add(called.key)
-                waiting.append(called.key)
+    reached = {node.key for node in (*kernels, *tree.reached(kernels))} & own.keys()
     kept = {tree.file_extent(own[key]) for key in reached}
     contents = tree.contents
     for key, node in own.items():
