@@ -131,7 +131,7 @@ SHARES = {
         "device",
         "every device test, benchmarks, examples, surveys and the programs of the documentation",
         "pairs",
-        seconds=1480,
+        seconds=1840,
     ),
     "alone": Share(
         "the same where Intel's CPU runtime or rusticl is missing", "device", "every device test with all its cases"
@@ -140,7 +140,7 @@ SHARES = {
         "host",
         "not device",
         "all that needs no OpenCL: rendering, records, reports, command line, documents",
-        seconds=1770,
+        seconds=1510,
     ),
     "whole": Share("GPUs", "device and not once", "every device test but benchmarks"),
     "sample": _SAMPLE,
@@ -149,7 +149,7 @@ SHARES = {
         "device and not once",
         "every device test but benchmarks, on a compiler that shares no code with PoCL's work-group functions",
         "other half",
-        seconds=730,
+        seconds=900,
     ),
     "threads": Share(
         "PoCL x1 and x8, Oclgrind x2",
@@ -158,7 +158,7 @@ SHARES = {
         "values",
         seconds=190,
     ),
-    "simulator": replace(_SAMPLE, rows="Oclgrind x1", sample="some values", seconds=200),
+    "simulator": replace(_SAMPLE, rows="Oclgrind x1", sample="some values", seconds=330),
     "relative": Share(
         "PoCL's wheel, PoCL with `cbs`",
         "device and not slow and not once and not few",
