@@ -71,6 +71,7 @@ kernel void portbar_replay(PORTBAR_GRID_PARAM, ${table_space} uint *table, globa
                 turn${level} = row[0] == ${level}u ? 0u : turn${level};
             % endfor
             }
+## Not by `else`: on PoCL each would put the rest of the steps into one more loop of one turn.
             if (code == ${codes.AGAIN}u) {
             % for level in range(depth):
                 turn${level} += row[0] == ${level}u ? 1u : 0u;

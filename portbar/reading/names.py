@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from portbar.reading.options import given_macros
-from portbar.rendering.source import WORD
+from portbar.rendering.source import words_in
 
 #: A definition of a macro: its name, and its parameters and body.
 MACRO: Final = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)((?:\\\r?\n|[^\n])*)", re.MULTILINE)
@@ -29,7 +29,7 @@ def macros_of(text: str, options: Iterable[str]) -> dict[str, frozenset[str]]:
     """The macros of a text and of build options, each with the words of all its definitions."""
     made: dict[str, frozenset[str]] = {}
     for name, body in definitions(text, tuple(options)):
-        made[name] = made.get(name, frozenset()) | frozenset(WORD.findall(body))
+        made[name] = made.get(name, frozenset()) | words_in(body)
     return made
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from portbar.errors import RenderError
 from portbar.records.dataclass import dataclass
-from portbar.rendering.source import WORD, without_comments
+from portbar.rendering.source import without_comments, words_in
 from portbar.rendering.templates import BEGIN, marked
 
 
@@ -44,7 +44,7 @@ class Part:
     def words(self) -> frozenset[str]:
         """Every identifier that it needs."""
         texts = [self.text, *(group.text for group in self.groups)]
-        return frozenset(WORD.findall(without_comments("\n".join(texts), keep_strings=False)))
+        return words_in(without_comments("\n".join(texts), keep_strings=False))
 
 
 @dataclass(eq=False)

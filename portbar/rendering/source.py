@@ -8,6 +8,8 @@ from typing import Final
 
 #: An identifier.
 WORD: Final = re.compile(r"[A-Za-z_]\w*")
+#: An identifier in a text, which no other character of a word precedes.
+_WHOLE: Final = re.compile(r"\b[A-Za-z_]\w*")
 #: Each character of ASCII: itself where words may have it, else a space.
 _BETWEEN: Final = "".join(one if one.isalnum() or one == "_" else " " for one in map(chr, range(128)))
 
@@ -34,7 +36,7 @@ _BRACKETS: Final = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]"), "[": re.
 def words_in(text: str) -> frozenset[str]:
     """The identifiers in a text, five times as fast as a search for each."""
     if not text.isascii():
-        return frozenset(WORD.findall(text))
+        return frozenset(_WHOLE.findall(text))
     return frozenset(filter(str.isidentifier, set(text.translate(_BETWEEN).split())))
 
 

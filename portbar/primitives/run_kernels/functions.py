@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from portbar.primitives.run_kernels.phases import ASKED, PREFIX, Phases
 from portbar.reading.options import given_macros
+from portbar.rendering.source import WORD
 from portbar.rendering.templates import render_def
 
 TEMPLATE: Final = "run_kernels/functions.mako"
-_WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _IDS: Final = (*ASKED, "kernel", "__kernel", "restrict", "__restrict", "__restrict__")
 _CONTRACT: Final = "#pragma OPENCL FP_CONTRACT DEFAULT"
 _ATTRIBUTES: Final = ("reqd_work_group_size", "work_group_size_hint", "vec_type_hint")
@@ -58,4 +57,4 @@ def as_functions(phases: Phases, prefix: str, macros: Sequence[str], *, is_first
 
 def type_outside(phases: Phases, prefix: str, type_name: str) -> str:
     """A type of the author's outside of the program's part."""
-    return _WORD.sub(lambda found: f"{prefix}{found[0]}" if found[0] in phases.declared else found[0], type_name)
+    return WORD.sub(lambda found: f"{prefix}{found[0]}" if found[0] in phases.declared else found[0], type_name)
