@@ -289,7 +289,8 @@ class _Form(Lowering):
         """Whether all these jumps to labels can be made by a flag.
 
         Under it are the statements that they skip, or those after them in a loop from the label to the last jump back to it.
-        So a label and the jumps to it are in statements of one block, and none of those declares what is used after them.
+        So a label and the jumps to it are in statements of one block, and none of those declares what is used after them, nor
+        does one that another jump skips.
         """
         again: dict[int, int] = {}
         for block in (one for one in (node, *below(node)) if one.kind == kinds.BLOCK):
@@ -302,7 +303,9 @@ class _Form(Lowering):
                 if not origins or not begins[0] <= min(origins) <= max(origins) < self._extent(block)[1]:
                     continue
                 if min(origins) < begin:
-                    if self._declares_for(block, [at for at in begins if min(origins) < at < begin], begin):
+                    leaving = (at for at, part in zip(begins, block.kids, strict=True) if self._may_leave(part))
+                    first = min(*origins, next(leaving))
+                    if self._declares_for(block, [at for at in begins if first < at < begin], begin):
                         continue
                     self._skipped_to.add(begin)
                 if max(origins) > begin:
@@ -319,6 +322,15 @@ class _Form(Lowering):
             return False
         self._again = again
         return True
+
+    def _may_leave(self, node: Node) -> bool:
+        """Whether a jump leads out of a statement."""
+        begin, end = self._extent(node)[0], self._ends(node)
+        for jump, targets in self._jumps(node, ()):
+            to = self._label_of(jump).begin if jump.kind == kinds.GOTO else self._leads(jump, targets)
+            if not begin <= to <= end:
+                return True
+        return False
 
     def _declares_for(self, block: Node, begins: Sequence[int], after: int) -> bool:
         """Whether some of a block's statements, which begin there, declare what is used from a place on."""

@@ -368,6 +368,10 @@ def test_jumps_to_labels_have_a_flag(text: str, expected: str) -> None:
         f"if (n) goto out; {MEET} uint v = a[0]; f(); out: v = 1u; a[1] = v;",
         f"again: f(); uint v = 3u; {MEET} if (n) goto again; a[1] = v;",
         f"one: f(); {MEET} two: f(); {MEET} if (n) goto one; {MEET} if (a[0]) goto two;",
+        # An earlier jump skips the declaration.
+        f"for (;;) {{ if (a[0]) break; uint v = 3u; {MEET} if (n) goto out; {MEET} out: f(); a[1] = v; }}",
+        f"if (a[0]) return; uint v = 3u; {MEET} if (n) goto out; {MEET} out: f(); a[1] = v;",
+        f"if (a[0]) goto one; {MEET} one: f(); uint v = 3u; {MEET} if (n) goto two; {MEET} two: f(); a[1] = v;",
     ],
 )
 def test_jumps_that_no_flag_can_make_are_as_they_were(text: str) -> None:
