@@ -398,7 +398,7 @@ def test_each_static_tile_of_a_space_is_taken_once(queue, program, local):
 def test_groups_that_leave_static_tiles_leave_those_of_others(queue, program):
     kernel = program.kernel("static_leaving")
     for count, some in ((40, 3), (7, 100)):
-        a, groups = cl.array.zeros(queue, count, np.uint32), cl.array.zeros(queue, 4096, np.uint32)
+        a, groups = cl.array.zeros(queue, count, np.uint32), cl.array.zeros(queue, 1 << 16, np.uint32)
         launch = kernel(queue, None, (5,), a, groups, np.uint32(count), np.uint32(some))
         launch.wait()
         each, more = divmod(count, launch.num_groups)
