@@ -455,8 +455,20 @@ class _Form(Lowering):
                 if not context.is_top:
                     return
             else:
+                if place and parts[place].kind == kinds.CONTINUE and self._shapes.ends(parts[place - 1]):
+                    self._part_continue(parts[place], context)
                 self._statement(parts[place], context)
             place = last + 1
+
+    def _part_continue(self, node: Node, context: _Context) -> None:
+        """Part a `continue` of work-items from a branch right before it, as arms that end in a branch are parted.
+
+        With one more branch before the barrier at the end of the turn, PoCL 5.0 does not find where the part before it begins.
+        """
+        begin = self._extent(node)[0]
+        apart = any(one.is_loop and not one.holds for one in context.targets)
+        if self._tree.word_at(begin) == "continue" and not apart and not self._is_whole(node, context.targets):
+            self._begins_last(begin, self._work)
 
     def _passed(self, node: Node, rest: Sequence[Node], context: _Context) -> None:
         """A statement out of which the work-group may jump, and those after it, which it may not reach then."""

@@ -422,6 +422,47 @@ kernel void k(PORTBAR_GRID_PARAM, volatile global uint *c, const uint n)
     assert c.get().tolist() == [3 * launch.num_groups, 54 * launch.num_groups]
 
 
+_CONTINUES = {
+    "if": "if (lid % 4u == 3u) { if (lid != 3u) atomic_add(c, 1u); continue; }",
+    "loop": "if (lid % 4u == 3u) { for (uint k = 3u; k < lid; k += 4u) atomic_add(c, 1u); continue; }",
+    "call": "if (lid % 4u == 3u) { once(c, lid); continue; }",
+    "two": "if (lid == 3u) { if (n == 9u) atomic_add(c, 1u); continue; } if (lid == 7u) { if (n) atomic_add(c, 1u); continue; }",
+}
+
+
+@pytest.mark.parametrize("way", _CONTINUES)
+@pytest.mark.parametrize("tiles", [False, True], ids=["turns", "tiles"])
+def test_work_items_may_continue_after_a_branch_of_their_own(
+    context: cl.Context, queue: cl.CommandQueue, way: str, tiles: bool
+) -> None:
+    """As two branches that end in branches."""
+    loop = "PORTBAR_FOR_TILES(t, &grid, n) {"
+    if not tiles:
+        loop = "for (uint t = 0u; t < n; ++t) { (void)portbar_device_barrier(&grid);"
+    text = f"""{HEAD}
+static void once(volatile global uint *c, uint lid) {{ if (lid != 3u) atomic_add(c, 1u); }}
+kernel void k(PORTBAR_GRID_PARAM, volatile global uint *c, const uint n)
+{{
+    PORTBAR_ENTER(grid);
+    const uint lid = (uint)get_local_id(0);
+    {loop}
+        {_CONTINUES[way]}
+        if (lid)
+            atomic_add(c + 1, lid);
+        if (t == 0u)
+            continue;
+        if (lid == 1u)
+            atomic_add(c + 2, t);
+    }}
+}}
+"""
+    kernel, c = support.kernel(context, text, "k"), zeros(queue, 3)
+    launch = kernel(queue, None, (8,), c, np.uint32(3), num_groups=min(2, kernel.occupancy(queue, (8,)).groups))
+    launch.wait()
+    groups = 1 if tiles else launch.num_groups
+    assert c.get().tolist() == [3 * groups, 54 * groups, 3 * groups]
+
+
 def test_a_turn_of_a_loop_in_a_loop_may_end_in_a_branch_of_work_items(
     context: cl.Context, queue: cl.CommandQueue
 ) -> None:

@@ -328,6 +328,25 @@ def test_a_loop_right_after_a_jump_of_all_is_left_within_itself(loop: str) -> No
     assert re.search(r"if \(a\[[k0]\]\) (continue|break); f\(\);", found)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "if (n) { if (a[0]) f(); continue; } if (a[1]) continue;",
+            "if (n) { if (a[0]) f(); W; goto portbar_turn_1; }",
+        ),
+        ("if (n) { a[2] = 1u; continue; } if (a[1]) continue;", "if (n) { a[2] = 1u; goto portbar_turn_1; }"),
+        # In a loop of their own, it would cost something in each turn.
+        (
+            "while (a[2]) { if (n) { if (a[0]) f(); continue; } if (a[1]) continue; }",
+            "if (n) { if (a[0]) f(); continue; } if (a[1]) continue;",
+        ),
+    ],
+)
+def test_a_continue_of_work_items_is_parted_from_a_branch_before_it(text: str, expected: str) -> None:
+    assert expected in body(f"for (uint k = 0u; k < n; ++k) {{ {MEET} {text} }}")
+
+
 def test_a_case_that_all_leave_falls_into_none() -> None:
     found = body(f"switch (n) {{ case 1u: if (a[0]) break; {MEET} case 2u: {MEET} break; default: f(); }} {_MANY}")
     assert found.count("++portbar_turn_") == 7

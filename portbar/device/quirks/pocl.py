@@ -459,8 +459,8 @@ ENTRIES = (
         where=_release(5),
         symptom=r"createParallelRegionBefore|ParallelRegion::Create",
         fault=(
-            "the process aborts while it compiles a barrier in a loop after a branch of which both ways branch again, or a "
-            "loop that begins with one of several loops"
+            "the process aborts while it compiles a barrier in a loop after a branch of which both ways branch again, also "
+            "where one of them ends with `continue`, or a loop that begins with one of several loops"
         ),
         seen="PoCL 5.0 (16 cores), 2026-11",
         workaround=(
