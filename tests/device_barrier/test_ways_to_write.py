@@ -426,7 +426,8 @@ _CONTINUES = {
     "if": "if (lid % 4u == 3u) { if (lid != 3u) atomic_add(c, 1u); continue; }",
     "loop": "if (lid % 4u == 3u) { for (uint k = 3u; k < lid; k += 4u) atomic_add(c, 1u); continue; }",
     "call": "if (lid % 4u == 3u) { once(c, lid); continue; }",
-    "two": "if (lid == 3u) { if (n == 9u) atomic_add(c, 1u); continue; } if (lid == 7u) { if (n) atomic_add(c, 1u); continue; }",
+    "two": """if (lid == 3u) { if (n == 9u) atomic_add(c, 1u); continue; }
+        if (lid == 7u) { if (n) atomic_add(c, 1u); continue; }""",
 }
 
 

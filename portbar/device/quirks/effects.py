@@ -57,5 +57,6 @@ LOCAL_POINTERS_LOST = "a pointer to local memory that is kept across barriers mu
 ITEMS_BEYOND = "items beyond the last one of a work-group must leave a kernel at its begin"
 LOOPS_KEEP_VECTORS_OFF = "loops of a leader must be in functions that are not inlined"
 CALLS_SHARED = "functions that several kernels call must be inlined"
+SUB_GROUPS_ABORT = "sub-group functions must not be compiled, not even to try them"
 FOREIGN_BINARIES_CRASH = "no binary that may be damaged or another driver's may be passed to the driver"
 ASSEMBLY_APART = "inline assembly must be in a function that the compiler inlines into no kernel"

@@ -358,6 +358,12 @@ kernel void structures_kept(global uint *out, const uint n, local six *shelf)
 }
 """
 
+_ALONE = """
+kernel void alone(global uint *out)
+{
+    out[0] = sub_group_reduce_add(out[0] + 1u);
+}
+"""
 #: Clang reports an error with a note.
 _TOO_FEW = """
 static void two(int a, int b) { }
@@ -548,6 +554,24 @@ ENTRIES = (
         platform="PoCL 6",
         kernels=(QuirkKernel(_COPIES, words=48, global_size=16, local_size=8, local_bytes=32),),
         shows=returns(lambda out: out == [0] * 48),
+    ),
+    _quirk(
+        name="pocl-sub-groups-of-one",
+        where=_release(5, 6),
+        effect=effects.SUB_GROUPS_ABORT,
+        symptom="__pocl_work_group_alloca",
+        fault=(
+            "the process aborts where a kernel with a sub-group function that combines values is launched in work-groups of "
+            "one work-item: `__pocl_work_group_alloca` is not found"
+        ),
+        seen="PoCL 5.0 (Ubuntu 24.04), `out[0] = sub_group_reduce_add(out[0]);`, 2026-11; 6.0 aborts there, too",
+        workaround=(
+            "portbar takes sub-group functions for missing and reduces without them; in your own kernels, take work-groups of "
+            "two work-items or more"
+        ),
+        kernels=(QuirkKernel(_ALONE, words=4, options=("-cl-std=CL3.0",)),),
+        shows=ABORTS,
+        limit=60,
     ),
     _quirk(
         name="pocl-constant-loops",

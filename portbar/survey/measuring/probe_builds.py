@@ -15,6 +15,7 @@ import pyopencl as cl
 from portbar.backends import host_threads
 from portbar.backends.backend import BACKENDS
 from portbar.backends.selection import units_of
+from portbar.device import quirks
 from portbar.device.facts import DeviceFacts, facts
 from portbar.device.findings import Findings, UnmeasuredError
 from portbar.primitives import layout
@@ -114,6 +115,8 @@ class CompileProbes:
     def feature(self, name: str) -> bool:
         """Whether a kernel that uses a feature compiles and works, at the highest language level that does."""
         if name in _PTX_FEATURES and not BACKENDS["ptx"].takes_text(self.facts):
+            return False
+        if name == "sub_groups" and quirks.has_effect(quirks.SUB_GROUPS_ABORT, self.facts):
             return False
         if name not in _OF_2_0:
             return self._feature_works(name, None)
