@@ -5,6 +5,7 @@ It computes with what barriers and launches cost by the device's record, and run
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral
@@ -163,7 +164,8 @@ def advise(
         again = of["launch"] + work + (iterations - 1) * max(work + of["gap"], of["enqueue"])
     even = EVEN_DOUBTFUL if costs.doubtful else EVEN
     verdict = RELAUNCH if one_group else verdict_of(again / one, even)
-    slowest = iterations * (work + known.relaunch * 1e-6)
+    # A launch that the host waits for costs more than one of many in a row, by an amount that no other time bounds.
+    slowest = math.inf if host_checks else iterations * (work + known.relaunch * 1e-6)
     if verdict == RELAUNCH and not one_group and not complete and slowest > one / (1 + even):
         verdict = EITHER
     advice = Advice(
@@ -200,7 +202,10 @@ def us_text(seconds: float) -> str:
 def _reason(advice: Advice, *, doubtful: bool) -> str:
     of, work, complete = advice.costs, advice.work_per_iteration, advice.complete
     if advice.host_checks:
-        beside = f"a launch that the host waits for and reads after adds {us_text(of['check'])} to each iteration"
+        least = "" if complete else "at least "
+        beside = (
+            f"a launch that the host waits for and reads after adds {least}{us_text(of['check'])} to each iteration"
+        )
     elif of["enqueue"] > work + of["gap"]:
         beside = f"the host needs {us_text(of['enqueue'])} to enqueue a launch, longer than the device works on it"
     elif not complete:

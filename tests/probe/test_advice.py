@@ -113,6 +113,11 @@ def test_without_all_times_of_launches_relaunching_is_as_fast_as_can_be(known):
     assert "unknown" in open_.reason
     known["costs"] = Costs((ShapeCosts(64, 8, 9.0, 4.0),), "old")
     assert asked(5.0, groups=8, iterations=1000).verdict == "relaunch"
+    # A launch that the host waits for may cost any time.
+    checked = asked(5.0, groups=8, iterations=1000, host_checks=True)
+    assert checked.speedup < 1 / 1.1
+    assert checked.verdict == "either"
+    assert "adds at least 4 us" in checked.reason
 
 
 @pytest.mark.parametrize(
