@@ -1,7 +1,7 @@
 /* Look-back with fallback in portbar.scan and portbar/scan.h: each work-group takes the next tile, publishes what it amounts to,
    combines what the tiles before amount to, and publishes that, too. A total that is unknown after some polls is
    computed by the group that needs it (Smith, Levien and Owens, "Decoupled Fallback"), so that a group ends although
-   others stop for ever.
+   others stop for ever. UNORDERED: tiles are numbered as groups are, in whatever order these begin, and no ticket is taken.
    Every group gets the right prefix, in each of several launches whose numbers begin again, and the ticket is left at 0.
 
    Mirrors: cl_templates/scan/host.mako 0a4c0eb1d397
@@ -9,6 +9,8 @@
    Mirrors: cl_templates/scan/device.mako 8088325cea53
    Run: GROUPS=3 LAUNCHES=4
    Run: GROUPS=3 LAUNCHES=1 STALLS
+   Run: GROUPS=3 LAUNCHES=4 UNORDERED
+   Run: GROUPS=3 LAUNCHES=1 STALLS UNORDERED
    Nightly: GROUPS=4 LAUNCHES=1
    Nightly: GROUPS=4 LAUNCHES=1 STALLS
    Nightly: GROUPS=4 LAUNCHES=3
@@ -87,6 +89,9 @@ begin:
         :: else
         fi
     };
+#ifdef UNORDERED
+    tile = _pid;
+#else
     /* portbar_next_tile */
     d_step { tile = ticket; ticket++ };
     if
@@ -98,6 +103,7 @@ begin:
 #endif
     :: else
     fi;
+#endif
     assert(tile < GROUPS);
     MAY_STALL;
     found = 0;

@@ -7,7 +7,9 @@
 <%namespace name="ptx" file="backend/ptx/warps.mako"/>
 <%def name="warps()">
 <% out = job.outputs[0] %>\
+% if job.cut.ordered:
 ${tiles.next_tile(job.by)}\
+% endif
 ${ptx.items()}\
 ${ptx.tagged_words()}\
 ${ptx.tagged_items()}\
@@ -83,10 +85,15 @@ ${host.head()}\
     local portbar_item sums[PORTBAR_WARPS], again[PORTBAR_WARPS], found_before[1];
     local uint shared[2];
     const uint id = (uint)get_local_id(0), lane = id & 31u, warp = id / 32u;
+% if job.cut.ordered:
     if (id == 0u)
         shared[0] = portbar_next_tile(ticket, (uint)get_num_groups(0));
     barrier(CLK_LOCAL_MEM_FENCE);
     const uint tile = shared[0];
+% else:
+    /* No group waits for another to run, whatever the order in which they begin. */
+    const uint tile = (uint)get_group_id(0);
+% endif
     const ulong begin = (ulong)tile * ${job.tile}u;
     const bool whole = begin + ${job.tile}u <= n;
     /* Each warp has a piece of the tile; each of its rows is read by all lanes together. */

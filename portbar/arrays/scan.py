@@ -255,13 +255,13 @@ def fitted(cut: Tile, size: int, facts: DeviceFacts) -> Tile:
     return cut
 
 
-def _cut(profile: DeviceProfile, strategy: Strategy, kind: Type, size: int, *, segments: bool) -> Tile:
-    """The tile for values of `size` bytes."""
+def _cut(profile: DeviceProfile, strategy: Strategy, kind: Type, size: int, elements: int, *, segments: bool) -> Tile:
+    """The tile for an array of `elements`, whose values have `size` bytes."""
     if (trial := TRIAL.get()) is not None:
         return trial
     tuned = strategy.tuning.arrays.scan
     if tuned is not None and size <= WARPS_BYTES and by_warps(profile, strategy):
-        return warps_tile(tuned, 1 if segments else quad_of(kind))
+        return warps_tile(tuned, 1 if segments else quad_of(kind), elements)
     return fitted(TILES[kind_of(profile)], size, profile.facts)
 
 
@@ -328,7 +328,7 @@ def _known(queue: cl.CommandQueue, array: Any, request: ScanRequest, initial: An
     size, unit = kind.size, max(4, kind.alignment)
     if lines.given:
         size = -(-(size + 4) // unit) * unit
-    cut = _cut(profile, strategy, kind, size, segments=bool(lines.given))
+    cut = _cut(profile, strategy, kind, size, first.size, segments=bool(lines.given))
     every = [one for _, one in (*kinds, *(statement.arrays if statement else ()))]
     job = ScanJob(
         kinds,

@@ -35,6 +35,13 @@ class Tile:
     load_bytes: int = 1
     #: Whether lanes of NVIDIA's warps work together.
     warps: bool = False
+    #: Whether groups take tiles in the order in which they begin: a trip to memory for nothing where all begin at once.
+    ordered: bool = True
+
+    @property
+    def elements(self) -> int:
+        """Elements of a tile."""
+        return self.local * self.runs * self.length
 
 
 #: Runs that begin 4 KiB apart would share one set of the cache.
@@ -50,8 +57,12 @@ TILES: Final = {
 WARPS_BYTES: Final = 16
 
 
-def warps_tile(tuned: ScanShape, quad: int) -> Tile:
-    """The tile of a tuned GPU, for loads of `quad` numbers."""
+def warps_tile(tuned: ScanShape, quad: int, elements: int) -> Tile:
+    """The tile of a tuned GPU, for an array with this number of elements and loads of `quad` numbers."""
+    for few in tuned.few:
+        tile = Tile(few.local, runs=1, length=few.rows * quad, polls=few.polls, warps=True, ordered=False)
+        if elements <= few.up_to * tile.elements:
+            return tile
     return Tile(tuned.local, runs=1, length=tuned.rows * quad, polls=tuned.polls, warps=True)
 
 
@@ -229,7 +240,7 @@ class ScanJob(ReductionJob):
     @property
     def tile(self) -> int:
         """Elements of a tile."""
-        return self.cut.local * self.cut.runs * self.cut.length
+        return self.cut.elements
 
     @property
     def array_names(self) -> str:

@@ -15,7 +15,7 @@ from portbar.device import quirks
 from portbar.device.addresses import device_of, root_of
 from portbar.device.facts import DeviceFacts, device_key, facts, host_architecture
 from portbar.device.findings import CACHE_KIND, Findings
-from portbar.device.tuning import ArrayTuning, ReduceShape, ScanShape, SortShape, WaitTuning
+from portbar.device.tuning import ArrayTuning, FewTilesShape, ReduceShape, ScanShape, SortShape, WaitTuning
 from portbar.errors import Error, RecordError
 from portbar.records import cache, remembered
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
 #: Classes of what findings hold.
-_CLASSES: Final = (Findings, WaitTuning, ArrayTuning, ReduceShape, ScanShape, SortShape)
+_CLASSES: Final = (Findings, WaitTuning, ArrayTuning, ReduceShape, FewTilesShape, ScanShape, SortShape)
 
 
 def stored_findings(of: DeviceFacts) -> Findings | None:

@@ -108,16 +108,32 @@ class ReduceShape(_Shape):
     strided: Annotated[bool, Rule(description="Whether work-groups take tiles in turns.")]
 
 
+_Rows: TypeAlias = Annotated[int, within(1, 64), Rule(description="Loads per work-item.")]
+_ScanPolls: TypeAlias = Annotated[_Polls, Rule(description="Polls of an earlier tile before its total is computed.")]
+
+
+@dataclass(frozen=True)
+class FewTilesShape(_Shape):
+    """Tiles of `portbar.scan` by warps for an array that `up_to` of them hold; otherwise as `ScanShape`."""
+
+    up_to: Annotated[int, within(1, 1 << 16), Rule(description="Most tiles of an array.")]
+    local: _Local
+    rows: _Rows
+    polls: _ScanPolls
+
+
 @dataclass(frozen=True)
 class ScanShape(_Shape):
     """Tiles of `portbar.scan` by warps.
 
     A work-group has `local` work-items with `rows` loads each. After `polls` of an earlier tile it computes that tile's total.
+    Smaller tiles serve arrays that `few` holds a shape for: the first that suffices.
     """
 
     local: _Local
-    rows: Annotated[int, within(1, 64), Rule(description="Loads per work-item.")]
-    polls: Annotated[_Polls, Rule(description="Polls of an earlier tile before its total is computed.")]
+    rows: _Rows
+    polls: _ScanPolls
+    few: Annotated[tuple[FewTilesShape, ...], Rule(maxItems=100)] = ()
 
 
 @dataclass(frozen=True)
@@ -161,6 +177,8 @@ class ArrayTuning:
         if any(one.local & one.local - 1 for one in made.reduce):
             raise ValueError("local of a reduction is not a power of two")
         _check_ascending("reduce", [one.up_to for one in made.reduce])
+        if made.scan is not None:
+            _check_ascending("few", [one.up_to * one.local * one.rows for one in made.scan.few])
         for one in made.sort:
             _check_sort_local(one.local)
         return made

@@ -22,7 +22,7 @@ from portbar.choices.profile import describe
 from portbar.choices.timing import is_time, shortened
 from portbar.device import quirks
 from portbar.device.facts import device_key
-from portbar.device.tuning import ArrayTuning, ReduceShape, ScanShape, SortShape
+from portbar.device.tuning import ArrayTuning, FewTilesShape, ReduceShape, ScanShape, SortShape
 from portbar.errors import DeviceError, Error, LoopLimitWarning, UnreadWarning
 from portbar.launching.build import kernel_names
 from portbar.launching.compiled import CompiledProgram, has_part
@@ -78,6 +78,7 @@ _CLASSES: Final = (
         Tuning,
         ArrayTuning,
         ReduceShape,
+        FewTilesShape,
         ScanShape,
         SortShape,
         AtomicsTable,

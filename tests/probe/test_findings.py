@@ -15,7 +15,7 @@ import pytest
 from portbar.choices import profile
 from portbar.device.facts import DeviceFacts, device_key
 from portbar.device.findings import CACHE_KIND, Findings
-from portbar.device.tuning import ArrayTuning, ReduceShape, ScanShape, SortShape, WaitTuning
+from portbar.device.tuning import ArrayTuning, FewTilesShape, ReduceShape, ScanShape, SortShape, WaitTuning
 from portbar.errors import RecordError
 from portbar.records import cache, writing
 from portbar.survey.measuring import probe as probing
@@ -33,13 +33,15 @@ FOUND = Findings(
     tuning=WaitTuning(rest_ns=64, hold=((320, 0), (900, 4)), placing=(64, 6000, 8)),
     arrays=ArrayTuning(
         reduce=(ReduceShape(1 << 19, 128, 32, 2, 8, strided=True), ReduceShape(1 << 20, 512, 16, 4, 2, strided=False)),
-        scan=ScanShape(128, 22, 2),
+        scan=ScanShape(128, 22, 2, few=(FewTilesShape(64, 256, 4, 8),)),
         sort=(SortShape(4, 384, 20, 21, 6, 4),),
     ),
     lost={"groups_in_flight": "timed out"},
     source="a test",
 )
 SHAPE = {"up_to": 9, "local": 128, "load_bytes": 16, "loads": 4, "per_unit": 2, "strided": True}
+SCAN = {"local": 128, "rows": 22, "polls": 2}
+FEW = {"up_to": 64, "local": 256, "rows": 4, "polls": 8}
 FACTS = DeviceFacts(platform_name="P", name="Device of test_findings")
 
 
@@ -125,6 +127,8 @@ def test_earlier_findings_that_are_unknown_too_fill_nothing():
         ("arrays", {"scan": {"local": 128}}, "local, rows, polls"),
         ("arrays", {"scan": {"local": 100, "rows": 22, "polls": 2}}, "whole warps"),
         ("arrays", {"scan": {"local": 128, "rows": 10**9, "polls": 2}}, "1000000000 is not"),
+        ("arrays", {"scan": SCAN | {"few": [FEW, FEW]}}, "the ranges of few are not in ascending order"),
+        ("arrays", {"scan": SCAN | {"few": [FEW | {"local": 100}]}}, "whole warps"),
         ("arrays", {"reduce": [SHAPE | {"strided": 1}]}, "bool"),
         ("arrays", {"reduce": [SHAPE | {"local": 96}]}, "power of two"),
         ("arrays", {"reduce": [SHAPE, SHAPE]}, "ascend"),

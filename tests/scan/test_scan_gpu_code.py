@@ -13,6 +13,7 @@ from portbar.arrays.request import outputs_of
 from portbar.arrays.scan_source import TILES, ScanJob, quad_of, warps_tile
 from portbar.arrays.shape import Shape, SizedShape
 from portbar.arrays.statement import Statement
+from portbar.device.tuning import FewTilesShape, ScanShape
 from portbar.primitives.headers import resolve_includes
 from portbar.primitives.reduction.types import type_of
 from tests.gpu_code import TARGETS, assembled, clang, compiled_alone, strategy_for
@@ -71,14 +72,25 @@ WARP_JOBS = {
 }
 
 
+def test_the_first_shape_whose_tiles_suffice_is_taken():
+    few = (FewTilesShape(up_to=64, local=256, rows=4, polls=8), FewTilesShape(up_to=128, local=256, rows=8, polls=8))
+    shape = ScanShape(local=128, rows=22, polls=2, few=few)
+    for quad in (1, 2, 4):
+        most = [one.up_to * one.local * one.rows * quad for one in few]
+        found = [warps_tile(shape, quad, n) for n in (1, most[0], most[0] + 1, most[1], most[1] + 1)]
+        assert [tile.length // quad for tile in found] == [4, 4, 8, 8, 22]
+        assert [tile.ordered for tile in found] == [False] * 4 + [True]
+
+
 # In turn, since both compile the same text of a job.
+@pytest.mark.parametrize("elements", [1000, 1 << 30], ids=["few", "many"])
 @pytest.mark.parametrize(("asked", "target"), list(zip(WARP_JOBS, cycle(t for t in TARGETS if t.atomics == "ptx"))))
-def test_kernels_for_warps_assemble(target, asked, tmp_path):
+def test_kernels_for_warps_assemble(target, asked, elements, tmp_path):
     dtype, more = WARP_JOBS[asked]
     quad = 1 if "segments" in more else quad_of(type_of(dtype, "x_type"))
     strategy = strategy_for(target)
     assert strategy.tuning.arrays.scan is not None
-    job = job_of(dtype, warps_tile(strategy.tuning.arrays.scan, quad), **more)
+    job = job_of(dtype, warps_tile(strategy.tuning.arrays.scan, quad, elements), **more)
     compiles(target, job.text(strategy), tmp_path)
 
 

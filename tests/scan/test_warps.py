@@ -14,7 +14,7 @@ import portbar
 from portbar.arrays.plan import QUEUES
 from portbar.arrays.scan import TRIAL
 from portbar.arrays.scan_source import ScanJob, quad_of, warps_tile
-from portbar.device.tuning import ScanShape
+from portbar.device.tuning import FewTilesShape, ScanShape
 from portbar.primitives.reduction.types import type_of
 from tests.reduce.support import put, random_of
 from tests.support import scale, skipped_where_refused
@@ -121,10 +121,10 @@ def warps(queue, device, monkeypatch):
     monkeypatch.setattr(ScanJob, "text", text)
     monkeypatch.setattr(QUEUES, "_kept", OrderedDict())
 
-    def call(values: Any, *, rows: int = 2, tiles: str = "", **more: Any) -> Any:
+    def call(values: Any, *, rows: int = 2, tiles: str = "", few: Any = (), **more: Any) -> Any:
         untold[:] = [tiles] if tiles else []
         quad = 1 if {"segments", "axis"} & set(more) else quad_of(type_of(values.dtype, "x_type"))
-        token = TRIAL.set(warps_tile(ScanShape(local=32, rows=rows, polls=2), quad))
+        token = TRIAL.set(warps_tile(ScanShape(local=32, rows=rows, polls=2, few=few), quad, values.size))
         try:
             return portbar.scan(queue, put(queue, values), **more).get()
         finally:
@@ -151,6 +151,13 @@ def test_sums(warps, size, dtype, count):
 def test_tiles_that_tell_nothing(warps, size, dtype, tiles):
     values = random_of(dtype, size, 2)
     np.testing.assert_array_equal(warps(values, tiles=tiles), np.cumsum(values, dtype=dtype))
+
+
+@pytest.mark.parametrize("tiles", ["", "tile % 2u == 1u", "true"], ids=["all", "every other", "none"])
+def test_few_tiles_are_numbered_as_groups_are(warps, size, tiles):
+    few = (FewTilesShape(up_to=1_000, local=32, rows=1, polls=2),)
+    values = random_of(np.int32, size, 6)
+    np.testing.assert_array_equal(warps(values, few=few, tiles=tiles), np.cumsum(values, dtype=np.int32))
 
 
 def test_timing_changes_no_bits(warps, size):
