@@ -239,11 +239,9 @@ class _Form(Lowering):
         jumps = [one for one in self._jumps(block, ()) if one[0].kind == kinds.GOTO] if self._labels else []
         self._skipped_to, self._again = set(), {}
         by_flag = (self._by_turns or self._is_left_at_conditions(block)) and not self._jumps_in_expression(block)
-        if by_flag and jumps:
-            # A jump of some work-items cannot lead under a flag.
-            by_flag = all(self._is_whole(*one) for one in jumps) and self._finds_flags(
-                block, [jump for jump, _ in jumps]
-            )
+        if by_flag and jumps and not self._may_have_flags(block, jumps):
+            self._skipped_to, self._again = set(), {}
+            by_flag = False
         is_top = by_flag and not jumps and self._tree.is_kernel(function)
         self._list(block.kids, _Context(by_flag=by_flag, is_top=is_top))
         if self._labels:
@@ -285,8 +283,35 @@ class _Form(Lowering):
         self._part_loops(self._tree.body(function).kids)
         self._part_goto_loops(self._tree.body(function))
 
-    def _finds_flags(self, node: Node, jumps: Sequence[Node]) -> bool:
-        """Whether all these jumps to labels can be made by a flag.
+    def _may_have_flags(self, block: Node, jumps: Sequence[tuple[Node, tuple[_Target, ...]]]) -> bool:
+        """Whether jumps of the whole work-group can be made by a flag, with these to labels."""
+        alone = [one for one in jumps if not self._is_whole(*one)]
+        nodes = [jump for jump, _ in alone]
+        if not self._finds_flags(block, [jump for jump, _ in jumps if jump not in nodes], nodes):
+            return False
+        if any(self._is_whole(*one) for one in alone):
+            # Out of a loop that is made of a label.
+            return False
+        return all(self._stays_between(block, jump, nodes) for jump in nodes)
+
+    def _stays_between(self, node: Node, jump: Node, alone: Sequence[Node]) -> bool:
+        """Whether no flag is asked for between a jump of some work-items and its label, which cannot lead under one.
+
+        Between a jump back and its label is the end of a loop, which must not be after that of statements under a flag.
+        """
+        at, to = self._extent(jump)[0], self._label_of(jump).begin
+        for block in (one for one in (node, *below(node)) if one.kind == kinds.BLOCK):
+            begins = [self._extent(part)[0] for part in block.kids]
+            if to in begins and begins[0] <= at < self._extent(block)[1]:
+                place = max(place for place, begin in enumerate(begins) if begin <= at)
+                parts = block.kids[: place + 1] if to <= at else block.kids[place : begins.index(to)]
+                return not any(
+                    begins.count(self._extent(part)[0]) == 1 and self._may_leave(part, alone) for part in parts
+                )
+        return False
+
+    def _finds_flags(self, node: Node, jumps: Sequence[Node], alone: Sequence[Node]) -> bool:
+        """Whether all these jumps to labels can be made by a flag, beside others of some work-items.
 
         Under it are the statements that they skip, or those after them in a loop from the label to the last jump back to it.
         So a label and the jumps to it are in statements of one block, and none of those declares what is used after them, nor
@@ -303,8 +328,9 @@ class _Form(Lowering):
                 if not origins or not begins[0] <= min(origins) <= max(origins) < self._extent(block)[1]:
                     continue
                 if min(origins) < begin:
-                    leaving = (at for at, part in zip(begins, block.kids, strict=True) if self._may_leave(part))
-                    first = min(*origins, next(leaving))
+                    # Macros for several statements, such as PORTBAR_ENTER, are not left by a flag.
+                    parts = [part for at, part in zip(begins, block.kids, strict=True) if begins.count(at) == 1]
+                    first = min(*origins, *(self._extent(part)[0] for part in parts if self._may_leave(part, alone)))
                     if self._declares_for(block, [at for at in begins if first < at < begin], begin):
                         continue
                     self._skipped_to.add(begin)
@@ -323,10 +349,12 @@ class _Form(Lowering):
         self._again = again
         return True
 
-    def _may_leave(self, node: Node) -> bool:
-        """Whether a jump leads out of a statement."""
+    def _may_leave(self, node: Node, alone: Sequence[Node]) -> bool:
+        """Whether a jump, but none of these, leads out of a statement."""
         begin, end = self._extent(node)[0], self._ends(node)
         for jump, targets in self._jumps(node, ()):
+            if jump in alone:
+                continue
             to = self._label_of(jump).begin if jump.kind == kinds.GOTO else self._leads(jump, targets)
             if not begin <= to <= end:
                 return True

@@ -382,8 +382,7 @@ def test_jumps_to_labels_have_a_flag(text: str, expected: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        # Some work-items jump; a variable is declared where the jump passes, or in the loop, and used after it.
-        f"if (a[n]) {{ a[0] = 1u; goto next; }} next: f(); if (n) goto out; {MEET} out: f();",
+        # A variable is declared where the jump passes, or in the loop, and used after it.
         f"if (n) goto out; {MEET} uint v = a[0]; f(); out: v = 1u; a[1] = v;",
         f"again: f(); uint v = 3u; {MEET} if (n) goto again; a[1] = v;",
         f"one: f(); {MEET} two: f(); {MEET} if (n) goto one; {MEET} if (a[0]) goto two;",
@@ -391,10 +390,28 @@ def test_jumps_to_labels_have_a_flag(text: str, expected: str) -> None:
         f"for (;;) {{ if (a[0]) break; uint v = 3u; {MEET} if (n) goto out; {MEET} out: f(); a[1] = v; }}",
         f"if (a[0]) return; uint v = 3u; {MEET} if (n) goto out; {MEET} out: f(); a[1] = v;",
         f"if (a[0]) goto one; {MEET} one: f(); uint v = 3u; {MEET} if (n) goto two; {MEET} two: f(); a[1] = v;",
+        # Some work-items jump over a jump of all, or back to where the statements under its flag begin.
+        f"for (;;) {{ {MEET} if (a[n]) goto next; if (n) break; next: f(); }}",
+        f"for (;;) {{ {MEET} if (n) break; again: f(); if (a[n]) goto again; }}",
     ],
 )
 def test_jumps_that_no_flag_can_make_are_as_they_were(text: str) -> None:
     assert "portbar_gone" not in body(f"{text} {_MANY}")
+
+
+def test_some_work_items_may_jump_beside_jumps_of_all() -> None:
+    some = "if (a[n]) { a[0] = 1u; goto next; } next: f();"
+    found = body(f"{some} if (n) goto out; {MEET} out: f(); {_MANY}")
+    assert found.startswith(f"{some} if (n) {{ portbar_gone = 1u; }} {{ volatile uint")
+    left = "if (a[1]) goto next; f();"
+    found = body(f"for (;;) {{ if (a[0]) break; if (a[n]) {{ {MEET} {left} }} next: f(); }} {_MANY}")
+    assert "if (a[1]) { portbar_left = 1u; goto portbar_meet_" in found
+    assert "if (portbar_left == 1u) { portbar_left = 0u; goto next; } } next: f(); B; W; }" in found
+
+
+def test_a_macro_that_may_return_is_left_by_no_flag() -> None:
+    # PORTBAR_ENTER is before the declaration.
+    assert "portbar_gone" in body(f"uint v = 3u; if (n) goto out; {MEET} out: f(); a[1] = v; {_MANY}")
 
 
 def test_loops_made_of_jumps_are_under_a_condition() -> None:
