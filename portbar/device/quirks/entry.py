@@ -69,8 +69,8 @@ class Quirk:
     shows: Shows = lambda _result, _symptom: False
     #: How many kernels, starting with the first, must complete even on a device with the fault.
     controls: int = 0
-    #: The flag of the host's processor, as /proc/cpuinfo names it, without which the program was seen not to show the fault.
-    flag: str = ""
+    #: Words of /proc/cpuinfo on the host's processor without any of which the program was seen not to show the fault.
+    flags: tuple[str, ...] = ()
     #: Seconds.
     limit: float = 30.0
     environment: Mapping[str, str] = field(default_factory=dict)
