@@ -38,11 +38,6 @@ class Tile:
     #: Whether groups take tiles in the order in which they begin: a trip to memory for nothing where all begin at once.
     ordered: bool = True
 
-    @property
-    def elements(self) -> int:
-        """Elements of a tile."""
-        return self.local * self.runs * self.length
-
 
 #: Runs that begin 4 KiB apart would share one set of the cache.
 _CPU: Final = Tile(local=1, runs=4, length=1024 + 32, polls=256, load_bytes=64)
@@ -59,11 +54,9 @@ WARPS_BYTES: Final = 16
 
 def warps_tile(tuned: ScanShape, quad: int, elements: int) -> Tile:
     """The tile of a tuned GPU, for an array with this number of elements and loads of `quad` numbers."""
-    for few in tuned.few:
-        tile = Tile(few.local, runs=1, length=few.rows * quad, polls=few.polls, warps=True, ordered=False)
-        if elements <= few.up_to * tile.elements:
-            return tile
-    return Tile(tuned.local, runs=1, length=tuned.rows * quad, polls=tuned.polls, warps=True)
+    few = next((one for one in tuned.few if elements <= one.up_to * one.local * one.rows * quad), None)
+    shape = few or tuned
+    return Tile(shape.local, runs=1, length=shape.rows * quad, polls=shape.polls, warps=True, ordered=few is None)
 
 
 def quad_of(kind: Type) -> int:
@@ -240,7 +233,7 @@ class ScanJob(ReductionJob):
     @property
     def tile(self) -> int:
         """Elements of a tile."""
-        return self.cut.elements
+        return self.cut.local * self.cut.runs * self.cut.length
 
     @property
     def array_names(self) -> str:

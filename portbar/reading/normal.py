@@ -303,11 +303,9 @@ class _Form(Lowering):
         for block in (one for one in (node, *below(node)) if one.kind == kinds.BLOCK):
             begins = [self._extent(part)[0] for part in block.kids]
             if to in begins and begins[0] <= at < self._extent(block)[1]:
-                place = max(place for place, begin in enumerate(begins) if begin <= at)
-                parts = block.kids[: place + 1] if to <= at else block.kids[place : begins.index(to)]
-                return not any(
-                    begins.count(self._extent(part)[0]) == 1 and self._may_leave(part, alone) for part in parts
-                )
+                jumps_from = max(begin for begin in begins if begin <= at)
+                first, last = (begins[0], jumps_from) if to <= at else (jumps_from, to - 1)
+                return not any(first <= begin <= last for begin in self._left_by_flag(block, alone))
         return False
 
     def _finds_flags(self, node: Node, jumps: Sequence[Node], alone: Sequence[Node]) -> bool:
@@ -328,9 +326,7 @@ class _Form(Lowering):
                 if not origins or not begins[0] <= min(origins) <= max(origins) < self._extent(block)[1]:
                     continue
                 if min(origins) < begin:
-                    # Macros for several statements, such as PORTBAR_ENTER, are not left by a flag.
-                    parts = [part for at, part in zip(begins, block.kids, strict=True) if begins.count(at) == 1]
-                    first = min(*origins, *(self._extent(part)[0] for part in parts if self._may_leave(part, alone)))
+                    first = min(*origins, *self._left_by_flag(block, alone))
                     if self._declares_for(block, [at for at in begins if first < at < begin], begin):
                         continue
                     self._skipped_to.add(begin)
@@ -348,6 +344,18 @@ class _Form(Lowering):
             return False
         self._again = again
         return True
+
+    def _left_by_flag(self, block: Node, alone: Sequence[Node]) -> list[int]:
+        """Where statements of a block begin that a jump may leave by a flag, besides these of some work-items.
+
+        Macros for several statements, such as PORTBAR_ENTER, are not left so.
+        """
+        begins = [self._extent(part)[0] for part in block.kids]
+        return [
+            begin
+            for begin, part in zip(begins, block.kids, strict=True)
+            if begins.count(begin) == 1 and self._may_leave(part, alone)
+        ]
 
     def _may_leave(self, node: Node, alone: Sequence[Node]) -> bool:
         """Whether a jump, but none of these, leads out of a statement."""
@@ -493,10 +501,19 @@ class _Form(Lowering):
 
         With one more branch before the barrier at the end of the turn, PoCL 5.0 does not find where the part before it begins.
         """
+        if not self._is_in_own_loop(context) and not self._is_whole(node, context.targets):
+            self._part_before(node, "continue")
+
+    def _part_before(self, node: Node, word: str) -> None:
+        """Put a statement of all work-items before one that begins with this word, unless a macro writes it."""
         begin = self._extent(node)[0]
-        apart = any(one.is_loop and not one.holds for one in context.targets)
-        if self._tree.word_at(begin) == "continue" and not apart and not self._is_whole(node, context.targets):
+        if self._tree.word_at(begin) == word:
             self._begins_last(begin, self._work)
+
+    @staticmethod
+    def _is_in_own_loop(context: _Context) -> bool:
+        """Whether a loop around is gone through by each work-item on its own."""
+        return any(one.is_loop and not one.holds for one in context.targets)
 
     def _passed(self, node: Node, rest: Sequence[Node], context: _Context) -> None:
         """A statement out of which the work-group may jump, and those after it, which it may not reach then."""
@@ -668,7 +685,7 @@ class _Form(Lowering):
 
     def _part(self, node: Node) -> str:
         """Part a branch from a barrier after it, in a loop with one."""
-        apart = any(one.is_loop and not one.holds for one in self._around.targets)
+        apart = self._is_in_own_loop(self._around)
         return f"{_NONE} {self._work} " if self._in_loops and not apart and self._shapes.twice(node) else ""
 
     def _statement_at(self, node: Node, begin: int, context: _Context) -> None:
@@ -1207,9 +1224,7 @@ class _Form(Lowering):
         parts = block.kids if block.kind == kinds.BLOCK else ()
         ends = [after for part, after in pairwise(parts) if after.kind == kinds.BREAK and self._shapes.ends(part)]
         for end in ends:
-            at = self._extent(end)[0]
-            if self._tree.word_at(at) == "break":
-                self._begins_last(at, self._work)
+            self._part_before(end, "break")
 
     def _runs(self, block: Node) -> tuple[list[Node], list[_Run]]:
         """The statements of a `switch` before its first label, and those from label to label."""
