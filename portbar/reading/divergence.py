@@ -512,13 +512,16 @@ class Analysis(Expressions):
         least = depth if kind == "return" else depth + 1
         left = (
             lost
-            for (other, _), lost in state.lost.items()
-            if lost.frame == frame and (lost.depth >= least or self._is_passed(other, kind))
+            for (other, key), lost in state.lost.items()
+            if lost.frame == frame
+            and (lost.depth >= least or self._is_passed(other, kind) or self._stays(other, key, kind, target))
         )
         control = self._highest((*left, *self._stack[depth:]), SAME)
         if control is not None:
             depth = depth if lasts is None else lasts
-            lost = Control(control.level, control.decides, control.why, control.jump or node, depth, frame)
+            # Those who made a `continue` are the ones who stay.
+            jump = node if control.jump is None or control.jump.kind == kinds.CONTINUE else control.jump
+            lost = Control(control.level, control.decides, control.why, jump, depth, frame)
             state.lose((kind, target), lost)
         return control
 
@@ -580,6 +583,15 @@ class Analysis(Expressions):
         if one == other or not (one.startswith(_GOTO) and other.startswith(_GOTO)):
             return False
         return self._labels_of(self._frames[-1]).is_passed(one[len(_GOTO) :], other[len(_GOTO) :])
+
+    def _stays(self, one: str, key: int, other: str, target: int) -> bool:
+        """Whether the first is a `continue` of a loop that the other one leaves, and so those who made it stay there."""
+        if one != "continue":
+            return False
+        if other.startswith(_GOTO):
+            loop = next((around.node for around in self._targets if around.node.key == key), None)
+            return loop is not None and not self._labels_of(self._frames[-1]).is_in(other[len(_GOTO) :], loop)
+        return other == "break" and key == target
 
     def _goto(self, node: Node, state: State) -> State:
         frame = self._frames[-1]

@@ -4,8 +4,9 @@ PoCL copies all code after a barrier that some path avoids, and lets a work-grou
 It is right where each branch that a work-group takes as a whole has barriers on all its edges, so that nothing that work-items
 do apart shares a part with it. So here: a call with a barrier is a statement of its own between two barriers; a branch or a
 loop around one begins and ends with a barrier, and so does each of its arms and turns; a `switch` becomes branches; the
-work-group leaves a kernel by a jump to its end. A loop that work-items may leave at different turns is under a condition on
-ids that all meet: without one, PoCL takes a variable for the same in all of them after the loop if each value that the loop
+work-group leaves a kernel by a jump to its end, and statements without a barrier by a jump after them: the conditions around
+a jump in them may differ where no work-item makes it. A loop that work-items may leave at different turns is under a condition
+on ids that all meet: without one, PoCL takes a variable for the same in all of them after the loop if each value that the loop
 gives it is. Where there are more than a few branches, they become loops of one turn or none, of which PoCL copies nothing;
 the work-group leaves them by a flag, under which are all statements that it does not reach then. No line moves.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, TypeGuard
@@ -112,6 +114,9 @@ class _Label:
     around: tuple[tuple[int, int], ...]
     text: Inserted
     meeting: _Meeting
+    #: Whether the work-group jumps there as a whole, and whether some work-items jump back there.
+    is_met: bool = False
+    is_turned: bool = False
 
 
 @dataclass
@@ -120,7 +125,7 @@ class _Context:
 
     targets: tuple[_Target, ...] = ()
     arms: tuple[_Arm, ...] = ()
-    #: The outermost loop that work-items go through each on its own, and its flag and label.
+    #: The outermost statements that work-items execute each on its own and the work-group leaves as a whole.
     apart: _Apart | None = None
     #: Whether they are under a condition on ids, made for a loop.
     each: bool = False
@@ -137,10 +142,32 @@ class _Context:
 
 @dataclass
 class _Apart:
+    """Statements without a barrier, out of which the work-group jumps as a whole: each work-item says so by a flag."""
+
     begin: int
     end: int
     number: int
-    jumps: list[str] = field(default_factory=list)
+    #: Jumps of the work-group as a whole, and those of some work-items past barriers after them, by their number.
+    jumps: dict[int, str] = field(default_factory=dict)
+    alone: dict[int, str] = field(default_factory=dict)
+    is_left: bool = False
+
+    @property
+    def flag(self) -> str:
+        """The variable that says which jump was made."""
+        return f"portbar_left_{self.number}"
+
+    def leave(self, jumps: dict[int, str], text: str) -> str:
+        """Leave them for a jump of one of the two kinds."""
+        self.is_left = True
+        number = len(self.jumps) + len(self.alone) + 1
+        jumps[number] = text
+        return f"{self.flag} = {number}u; {self.past()}"
+
+    def past(self) -> str:
+        """Leave them for what is right after them."""
+        self.is_left = True
+        return f"goto portbar_out_{self.number};"
 
 
 def normal_form(tree: Tree, *, barrier: str, work: str, wide: bool, macros: frozenset[str] = frozenset()) -> str:
@@ -242,6 +269,8 @@ class _Form(Lowering):
         if by_flag and jumps and not self._may_have_flags(block, jumps):
             self._skipped_to, self._again = set(), {}
             by_flag = False
+        for jump in [] if by_flag else jumps:
+            self._label_of(jump[0]).is_met |= self._is_whole(*jump)
         is_top = by_flag and not jumps and self._tree.is_kernel(function)
         self._list(block.kids, _Context(by_flag=by_flag, is_top=is_top))
         if self._labels:
@@ -471,6 +500,12 @@ class _Form(Lowering):
         place = 0
         while place < len(parts):
             begin = self._extent(parts[place])[0]
+            count = 0 if context.by_flag or context.apart is not None else self._passed_over(parts[place:], context)
+            if count:
+                with self._apart(parts[place : place + count], None, context) as inside:
+                    self._list(parts[place : place + count], inside)
+                place += count
+                continue
             last = place
             while last + 1 < len(parts) and self._extent(parts[last + 1])[0] == begin:
                 last += 1
@@ -520,7 +555,7 @@ class _Form(Lowering):
         if context.is_top:
             # Nothing is after the end of a kernel that PoCL could copy.
             if node.kind == kinds.IF and not any(map(self._holds, node.kids[1:])):
-                self._statement(node, replace(context, by_flag=False, is_top=False))
+                self._list([node], replace(context, by_flag=False, is_top=False))
                 return
             after = self._end(self._ends(node), "")
             self._statement(node, context)
@@ -574,7 +609,7 @@ class _Form(Lowering):
         """Put statements under the flag; the text after them, which may grow."""
         after = self._end(self._list_ends(parts), "")
         closing = self._end(self._list_ends(parts), "")
-        if not any(self._meets(one, context) for one in parts):
+        if not any(map(self._holds, parts)):
             self._list(parts, context)
             opening.text += f" if ({_GONE} == 0u) {{ "
             closing.text = f" }} {self._work} "
@@ -604,12 +639,6 @@ class _Form(Lowering):
         if not any(one.kind in _JUMPS for one in (node, *below(node))):
             return False
         return self._leads_past([node], self._ends(node), context)
-
-    def _meets(self, node: Node, context: _Context) -> bool:
-        """Whether a statement gets a barrier."""
-        if self._holds(node):
-            return True
-        return any(one.kind == kinds.SWITCH for one in (node, *below(node))) and self._leaves(node, context)
 
     def _jumps_in_expression(self, node: Node) -> bool:
         """Whether an expression has statements in it with a jump."""
@@ -692,6 +721,10 @@ class _Form(Lowering):
         """A statement with others in it, before which text goes to `begin`."""
         if node.kind not in _HEADS:
             self._statement(node, context)
+            return
+        if self._is_left_apart(node, context):
+            with self._apart([node], begin, context) as inside:
+                self._statement_at(node, begin, inside)
             return
         is_whole = self._holds(node) or (context.apart is None and self._leaves(node, context))
         if is_whole or self._rewrites(node):
@@ -807,7 +840,7 @@ class _Form(Lowering):
         else:
             self._begin(begin, f"{{ {opening}")
             after = self._end(end, "")
-            self._statement(node, inside)
+            self._list([node], inside)
             after.text = f" {closing()}}} "
 
     def _ends_in_a_branch(self, node: Node) -> bool:
@@ -831,7 +864,7 @@ class _Form(Lowering):
         leaves = self._leaves_by(arms, context)
         inside = any(map(self._holds, arms)) or leaves
         if leaves and context.by_flag:
-            inside = any(self._meets(arm, context) for arm in arms)
+            inside = any(map(self._holds, arms))
         if not is_whole or (not inside and not self._holds(condition)):
             self._arms_apart(arms, context)
             return
@@ -918,14 +951,18 @@ class _Form(Lowering):
         target, loop = self._target(node), self._parts(node)
         inside = context.inside(target, each=context.each)
         if not target.holds:
-            self._loop_apart(node, loop.body, begin, context, inside)
+            self._turns_apart(node, loop.body, begin, context, inside)
             return
         word = self._tree.word_at(self._extent(node)[0])
         if word == _SHARED_OUT:
             self._begin(begin, self._barrier)
             self._end(self._ends(node), self._apart_after)
             target.holds = False
-            self._loop_apart(node, loop.body, begin, context, inside)
+            if context.apart is not None or not self._leaves(node, context):
+                self._turns_apart(node, loop.body, begin, context, inside)
+                return
+            with self._apart([node], begin, context) as around:
+                self._turns_apart(node, loop.body, begin, context, around.inside(target, each=context.each))
             return
         head, close, first, last = self._barrier, "", "", ""
         leaving = dict[int, str]()
@@ -1025,29 +1062,107 @@ class _Form(Lowering):
             self._replace(*self._extent(step), "")
         return head, close, first, last
 
-    def _loop_apart(self, node: Node, body: Node, begin: int, context: _Context, inside: _Context) -> None:
-        """A loop without a barrier, through which work-items go each on its own."""
+    def _is_left_apart(self, node: Node, context: _Context) -> bool:
+        """Whether work-items execute a statement each on its own, out of which a jump leads that all make or none.
+
+        None of them may make it, and then its conditions may differ: a guard that never holds.
+        """
+        if self._holds(node) or context.apart is not None or not self._leaves(node, context):
+            return False
+        if node.kind != kinds.IF:
+            return True
+        return not context.by_flag and not all(
+            self._leaves_at_end(arm, context) for arm in node.kids[1:] if self._leaves(arm, context)
+        )
+
+    def _leaves_at_end(self, node: Node, context: _Context) -> bool:
+        """Whether no work-item goes through a branch without the jump of all that ends it."""
+        if node.kind in _JUMPS:
+            return True
+        if node.kind != kinds.BLOCK or not node.kids or node.kids[-1].kind not in _JUMPS:
+            return False
+        return self._is_whole(node.kids[-1], context.targets) and not any(
+            one.kind in _JUMPS and self._leads(one, targets) > self._ends(kid)
+            for kid in node.kids[:-1]
+            for one, targets in self._jumps(kid, context.targets)
+        )
+
+    def _passed_over(self, parts: Sequence[Node], context: _Context) -> int:
+        """How many of these statements work-items execute each on its own, since some jump over a jump of all.
+
+        Barriers around that jump would not be met by those who jump over it: 0 if there is none.
+        """
+        found, far = 0, 0
+        for number, part in enumerate(parts):
+            begin = self._extent(part)[0]
+            if (number and number >= found and far <= begin) or self._holds(part):
+                break
+            if far > begin and self._leaves(part, context):
+                found = number + 1
+            far = max([far, *self._alone_past(part, context)])
+            if part.kind == kinds.LABEL:
+                again = [place for place, other in enumerate(parts) if self._leads_back(other, begin, context)]
+                if any(self._leaves(one, context) for one in parts[number : max(again, default=-1) + 1]):
+                    found = max(found, again[-1] + 1)
+        return found
+
+    def _alone_past(self, node: Node, context: _Context) -> Iterator[int]:
+        """Where jumps lead that some work-items may make past the end of a statement."""
         end = self._ends(node)
-        out = any(self._goes(jump, targets, begin, end) for jump, targets in self._jumps(node, context.targets))
-        if context.apart is not None or not out:
-            self._turns_apart(node, body, begin, context, inside)
-            return
+        for jump, targets in self._jumps(node, context.targets):
+            to = self._leads(jump, targets)
+            if to > end and not self._is_whole(jump, targets):
+                yield to
+
+    def _leads_back(self, node: Node, begin: int, context: _Context) -> bool:
+        """Whether some work-items may jump back from a statement to the label that begins there."""
+        return any(
+            jump.kind == kinds.GOTO
+            and self._label_of(jump).begin == begin < self._extent(jump)[0]
+            and not self._is_whole(jump, targets)
+            for jump, targets in self._jumps(node, context.targets)
+        )
+
+    def _leads_out(self, jump: Node, targets: tuple[_Target, ...], apart: _Apart) -> bool:
+        """Whether a jump leads out of statements that work-items execute each on its own."""
+        if jump.kind == kinds.RETURN:
+            return True
+        if jump.kind == kinds.GOTO:
+            return not apart.begin <= self._label_of(jump).begin < apart.end
+        chosen = [one for one in targets if one.is_loop or jump.kind == kinds.BREAK]
+        return chosen[-1].begin < apart.begin
+
+    @contextmanager
+    def _apart(self, parts: Sequence[Node], opening: int | None, context: _Context) -> Iterator[_Context]:
+        """Statements that work-items execute each on its own, after which the work-group makes the jumps out of them.
+
+        They become a block that begins at `opening`, or stay what they are if that is None.
+        """
         self._count += 1
-        apart = inside.apart = _Apart(begin, end, self._count)
-        after = self._end(end, "")
-        flag = f"portbar_left_{apart.number}"
-        self._begin(begin, f"{{ uint {flag} = 0u;")
-        self._turns_apart(node, body, begin, context, inside)
-        label = f"portbar_out_{apart.number}: " if apart.jumps else ""
+        end = self._list_ends(parts)
+        apart = _Apart(self._extent(parts[0])[0], end, self._count)
+        after, closing, clear = self._end(end, ""), "", ""
+        if opening is None:
+            # Another jump may lead past a declaration among the statements.
+            self._before.setdefault(self._body[0] + 1, []).insert(0, Inserted(f" uint {apart.flag} = 0u; "))
+            clear = f"{apart.flag} = 0u; "
+        else:
+            self._begin(opening, f"{{ uint {apart.flag} = 0u;")
+            closing = "} "
+        yield replace(context, apart=apart, is_top=False)
+        label = f"portbar_out_{apart.number}: " if apart.is_left else ""
         if context.by_flag:
-            leaves = " ".join(f"if ({flag} == {number}u) {{ {jump} }}" for number, jump in enumerate(apart.jumps, 1))
-            after.text = f" {label}{self._work} {leaves} {self._work} }} "
+            leaves = " ".join(f"if ({apart.flag} == {number}u) {{ {jump} }}" for number, jump in apart.jumps.items())
+            after.text = f" {label}{self._work} {leaves} {self._work} {closing}"
             return
         leaves = " ".join(
-            f"if ({flag} == {number}u) {{ {self._apart_after} {jump} }} {self._barrier}"
-            for number, jump in enumerate(apart.jumps, start=1)
+            f"if ({apart.flag} == {number}u) {{ {self._apart_after} {clear}{jump} }} {self._barrier}"
+            for number, jump in apart.jumps.items()
         )
-        after.text = f" {label}{self._barrier} {leaves} {self._work} }} "
+        for number, jump in apart.alone.items():
+            leaves += f" {self._work} if ({apart.flag} == {number}u) {{ {clear}{jump} }}"
+        # Many ways may lead there.
+        after.text = f" {label}{_NONE} {self._work} {self._barrier} {leaves} {self._work} {closing}"
 
     def _turns_apart(self, node: Node, body: Node, begin: int, context: _Context, inside: _Context) -> None:
         inside.each = context.each or self._parts_each(node, begin, self._ends(node))
@@ -1067,10 +1182,8 @@ class _Form(Lowering):
                 before = f"{lowered}{_RESULT} = {made}; {self._part(value)}"
             if not (whole and context.by_flag):
                 text = self._end_of_function.goto(whole=whole)
-        elif node.kind == kinds.GOTO and whole and not context.by_flag:
-            label = self._label_of(node)
-            text = label.meeting.goto(whole=True)
-            label.text.text = f" {label.meeting.text(self._barrier, self._work)} {self._work} "
+        elif node.kind == kinds.GOTO and not context.by_flag:
+            text = self._to_label(begin, self._label_of(node), text, whole=whole)
         elif node.kind in (kinds.CONTINUE, kinds.BREAK):
             chosen = [one for one in context.targets if one.is_loop or node.kind == kinds.BREAK]
             if not chosen:
@@ -1083,27 +1196,19 @@ class _Form(Lowering):
             text = self._flag(node, context.targets)
         elif whole:
             text = self._left_at_heads(node, context, text)
-        if (
-            whole
-            and context.apart is not None
-            and not context.apart.begin <= self._leads(node, context.targets) < context.apart.end
-        ):
-            apart = context.apart
-            apart.jumps.append(text)
-            leave = f"{self._work} portbar_left_{apart.number} = {len(apart.jumps)}u; goto portbar_out_{apart.number};"
-            self._replace(begin, end, f"{{ {before}{leave} }}")
+        apart = context.apart
+        if apart is not None and not self._leads_out(node, context.targets, apart):
+            apart = None
+        if whole and apart is not None:
+            self._replace(begin, end, f"{{ {before}{self._work} {apart.leave(apart.jumps, text)} }}")
             return
-        crossed = [] if whole else self._crossed(node, context)
-        if crossed:
-            self._jumps_made += 1
-            if node.kind == kinds.BREAK and chosen[-1].is_loop:
-                # After the loop, it has been made.
-                text = ""
-            for arm, outer in zip(reversed(crossed), [*reversed(crossed[:-1]), None], strict=True):
-                onward = outer.meeting.goto(whole=False) if outer else f"{{ {_LEFT} = 0u; {text} }}"
-                arm.leaving[self._jumps_made] = onward
-            leave = crossed[-1].meeting.goto(whole=False)
-            self._replace(begin, end, f"{{ {before}{_LEFT} = {self._jumps_made}u; {leave} }}")
+        crossed = "" if whole else self._cross(node, context, text)
+        if apart is not None and not whole and not context.by_flag:
+            is_next = apart.begin < self._leads(node, context.targets) <= self._skip(apart.end)
+            leave = apart.past() if is_next else apart.leave(apart.alone, crossed or text)
+            self._replace(begin, end, f"{{ {before}{leave} }}")
+        elif crossed:
+            self._replace(begin, end, f"{{ {before}{crossed} }}")
         elif whole and context.by_flag:
             self._replace(begin, end, f"{{ {before}{text} }}")
         elif whole:
@@ -1127,12 +1232,39 @@ class _Form(Lowering):
             onward, clear = one.meeting.goto(whole=True), ""
         return f"{_LEFT} = {number}u; {onward}" if self._jumps_made == number else text
 
+    def _to_label(self, begin: int, label: _Label, text: str, *, whole: bool) -> str:
+        """A jump to a label, which has barriers after it where the work-group jumps there as a whole."""
+        if whole:
+            text = label.meeting.goto(whole=True)
+        elif label.is_met and label.begin < begin:
+            # Past the barriers, which some work-items would come to again.
+            label.is_turned = True
+            text = f"goto {label.meeting.label}_each;"
+        if label.is_met:
+            each = f"{label.meeting.label}_each: " if label.is_turned else ""
+            label.text.text = f" {label.meeting.text(self._barrier, self._work)} {self._work} {each}"
+        return text
+
+    def _cross(self, jump: Node, context: _Context, text: str) -> str:
+        """A jump of some work-items that is made arm by arm, "" where it leaves none."""
+        crossed = self._crossed(jump, context)
+        if not crossed:
+            return ""
+        self._jumps_made += 1
+        if jump.kind == kinds.BREAK and context.targets[-1].is_loop:
+            # After the loop, it has been made.
+            text = ""
+        for arm, outer in zip(reversed(crossed), [*reversed(crossed[:-1]), None], strict=True):
+            onward = outer.meeting.goto(whole=False) if outer else f"{{ {_LEFT} = 0u; {text} }}"
+            arm.leaving[self._jumps_made] = onward
+        return f"{_LEFT} = {self._jumps_made}u; {crossed[-1].meeting.goto(whole=False)}"
+
     def _crossed(self, jump: Node, context: _Context) -> list[_Arm]:
         """The arms that a jump leaves before it comes to its place, the innermost last."""
         if jump.kind == kinds.RETURN:
             return list(context.arms)
         if jump.kind == kinds.GOTO:
-            to = self._leads(jump, context.targets)
+            to = self._label_of(jump).begin
             return [arm for arm in context.arms if not arm.begin <= to < arm.end]
         chosen = [one for one in context.targets if one.is_loop or jump.kind == kinds.BREAK]
         # One that begins where the loop does is around it.

@@ -2,8 +2,8 @@
 
 Each program is right, so a wrong result, an error, a hang or an abort is a fault of portbar's or of the runtime. A child
 process tries them; where it dies, another one goes on with the next seed. Seeds from 1000000 on also draw `goto`, and loops
-that work-items leave at different turns. `--show SEED` prints a program, `--shrink SEED` a
-smaller one that fails in the same way. Exit 1 where anything failed.
+that work-items leave at different turns, those from 10000000 on jumps of all that none makes where only some of them come.
+`--show SEED` prints a program, `--shrink SEED` a smaller one that fails in the same way. Exit 1 where anything failed.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ class Draw(Values):
         inner = scope.under(level).having(**{counter: level})
         inner = replace(inner, loop=inner.reach, breaks=True)
         turns = self.small(replace(scope, readable=self.fixed(scope, ITEM)), level)
-        return For(counter, turns, self.block(inner), down=self.likely(0.2), alias=self.likely(0.1))
+        return For(counter, turns, self.body(inner), down=self.likely(0.2), alias=self.likely(0.1))
 
     def fixed(self, scope: Scope, level: int) -> dict[str, int]:
         """Return names of at most a level that no body assigns: what bounds a loop is read again each turn."""
@@ -218,7 +218,11 @@ class Draw(Values):
         known, _, condition = self.bounded(scope, level, counter)
         inner = replace(known.under(level), breaks=True)
         inner = replace(inner, loop=inner.reach)
-        return While(self.random.choice(("while", "do", "do", "ever", "for")), counter, condition, self.block(inner))
+        return While(self.random.choice(("while", "do", "do", "ever", "for")), counter, condition, self.body(inner))
+
+    def body(self, scope: Scope) -> Block:
+        """Return the body of a loop."""
+        return self.block(scope)
 
     def bounded(self, scope: Scope, level: int, counter: str) -> tuple[Scope, Expression, Expression]:
         """Return the scope of a loop that a variable counts, a bound on its turns, and a condition with that bound."""

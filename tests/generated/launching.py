@@ -11,12 +11,14 @@ import pyopencl as cl
 import portbar
 from tests.generated.drawing import Draw
 from tests.generated.expressions import INPUTS
+from tests.generated.guards import Guard, GuardDraw
 from tests.generated.interpreter import Machine, TooLongError
 from tests.generated.loops import KINDS, LoopDraw
 from tests.generated.primitives import CAPACITY, ROOM, Exchange
 from tests.generated.programs import ARGUMENTS, VARIABLES, Program
 from tests.generated.scan_programs import ScanProgram
 from tests.generated.statements import Atomic
+from tests.generated.tree import Node
 from tests.generated.verdicts import Verdict
 from tests.generated.waiting import Locked
 from tests.support import filled, to_device, uints
@@ -29,6 +31,14 @@ SPIN_LIMIT_S = 5.0
 SCANS = 8
 #: From this seed on, programs have loops that work-items leave at different turns, and `goto`.
 LOOPS_FROM = 1_000_000
+#: From this one on, they have guards as well: jumps of all that none makes, in places to which only some come.
+GUARDS_FROM = 10_000_000
+#: First seed -> what draws the programs from it on, and nodes of which each has one.
+KINDS_FROM: dict[int, tuple[type[Draw], tuple[type[Node], ...]]] = {
+    0: (Draw, ()),
+    LOOPS_FROM: (LoopDraw, KINDS),
+    GUARDS_FROM: (GuardDraw, (Guard,)),
+}
 SCAN = {"add": "+", "max": "max", "xor": "^"}
 SUM = portbar.ReductionLoop("sum", {"total": portbar.Reduction(np.uint32, "+")})
 
@@ -60,10 +70,10 @@ def expected(program: Program, seed: int, groups: int, local: int) -> Machine:
 def drawn(seed: int) -> Program:
     """Return the program of a seed: the first that it draws whose loops end soon and that contains collectives."""
     draws = random.Random(seed)  # noqa: S311 (nothing secret)
-    kind = LoopDraw if seed >= LOOPS_FROM else Draw
+    kind, has = KINDS_FROM[max(first for first in KINDS_FROM if first <= seed)]
     while True:
         program = kind(draws).scan_program() if seed % SCANS == SCANS - 1 else kind(draws).program()
-        if kind is LoopDraw and not any(isinstance(node, KINDS) for node in program.walk()):
+        if has and not any(isinstance(node, has) for node in program.walk()):
             continue
         try:
             met = [expected(program, seed, groups, 8).met for groups in (1, 2, MOST_GROUPS)]

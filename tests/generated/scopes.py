@@ -43,6 +43,8 @@ class Scope:
     waits: bool = True
     #: Whether a directive is allowed here: not in a macro.
     directives: bool = True
+    #: The level of control flow here as far as anyone can know it without what is in memory; None for `reach`.
+    known: int | None = None
 
     @property
     def uses_barriers(self) -> bool:
@@ -51,7 +53,7 @@ class Scope:
 
     def under(self, level: int, **changes: object) -> Scope:
         """Return the scope under a condition of this level."""
-        return replace(self, reach=max(self.reach, level), depth=self.depth - 1, **changes)
+        return replace(self, reach=max(self.reach, level), depth=self.depth - 1, known=None, **changes)
 
     def having(self, **names: int) -> Scope:
         """Return the scope with more names, which are not assigned."""
@@ -73,4 +75,5 @@ class Scope:
             labels=(),
             returns=None,
             team="",
+            known=None,
         )

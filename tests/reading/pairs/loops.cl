@@ -36,6 +36,62 @@ kernel void k(global uint *a, uint n)
         start += stride;
     }
 }
+//// a break of those who make no continue: wrong
+kernel void k(global uint *a, uint n)
+{
+    for (uint t = 0; t < n; ++t) {
+        barrier(CLK_GLOBAL_MEM_FENCE); /* call */
+        if (get_local_id(0) & 1u) /* by */
+            continue;
+        if (a[0] == 99u)
+            break;
+        a[get_global_id(0)] += 1;
+    }
+}
+//// a break of those who make no continue: right
+kernel void k(global uint *a, uint n)
+{
+    for (uint t = 0; t < n; ++t) {
+        barrier(CLK_GLOBAL_MEM_FENCE);
+        if (a[0] == 99u)
+            break;
+        if (get_local_id(0) & 1u)
+            continue;
+        a[get_global_id(0)] += 1;
+    }
+}
+//// a way out of two loops for those who make no continue: wrong
+kernel void k(global uint *a, uint n)
+{
+    for (uint s = 0; s < n; ++s)
+        for (uint t = 0; t < n; ++t) {
+            barrier(CLK_GLOBAL_MEM_FENCE); /* call */
+            if (get_local_id(0) & 1u) /* by */
+                continue;
+            if (a[0] == 99u)
+                goto done;
+            a[get_global_id(0)] += 1;
+        }
+done:
+    a[1] = 0;
+}
+//// a way out of two loops for those who make no continue: right
+kernel void k(global uint *a, uint n)
+{
+    for (uint s = 0; s < n; ++s)
+        for (uint t = 0; t < n; ++t) {
+            barrier(CLK_GLOBAL_MEM_FENCE);
+            for (uint u = 0; u < n; ++u) {
+                if (get_local_id(0) & 1u)
+                    continue;
+                a[get_global_id(0)] += 1;
+            }
+            if (a[0] == 99u)
+                goto done;
+        }
+done:
+    a[1] = 0;
+}
 //// barrier in PORTBAR_FOR: wrong
 #include "portbar/device_barrier.h"
 kernel void k(PORTBAR_GRID_PARAM, global uint *a, uint n)
