@@ -1153,7 +1153,7 @@ class _Form(Lowering):
         label = f"portbar_out_{apart.number}: " if apart.is_left else ""
         if context.by_flag:
             leaves = " ".join(f"if ({apart.flag} == {number}u) {{ {jump} }}" for number, jump in apart.jumps.items())
-            after.text = f" {label}{self._work} {leaves} {self._work} {closing}"
+            after.text = f" {label}{self._work} {leaves} {_NONE} {self._work} {closing}"
             return
         leaves = " ".join(
             f"if ({apart.flag} == {number}u) {{ {self._apart_after} {clear}{jump} }} {self._barrier}"

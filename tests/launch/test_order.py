@@ -154,6 +154,8 @@ kernel void gangs(PORTBAR_REDUCTION_PARAM, global uint *cells, const uint rounds
 SLOW = "kernel void slow(global uint *out, const uint n) { for (volatile uint i = 0; i < n; ++i) out[get_global_id(0)] += 1u; }"
 PLAIN = "kernel void plain(global uint *cells) { cells[get_global_id(0)] += 0u; }"
 ROUNDS = 3
+#: Intel's runtime does so in about every other run on a busy machine, and seldom elsewhere.
+ENDS = "this driver ends the process when a command fails for which others wait in an out-of-order queue"
 #: Rounds of a launch that still runs when the next one fails: PoCL 3.1 crashes one time in 500 if it ends just then.
 LONG = 1_000
 
@@ -175,6 +177,8 @@ def in_child(task, device, **payload):
         pytest.skip("the device has no out-of-order queues")
     payload["address"] = address_of(device).to_json()
     result = child.run_task(f"tests.launch.test_order:{task}", payload, timeout=180)
+    if result.status == "crash" and payload.get("loose") and quirks.has_effect(quirks.FAILURES_HIDDEN, facts(device)):
+        pytest.skip(ENDS)
     assert result.status == "ok", result
     if isinstance(result.value, dict) and result.value.get("queue"):
         pytest.skip(f"this driver's queue refuses PyOpenCL's own launches after a failure: {result.value['queue']}")
@@ -310,7 +314,7 @@ def fail_a_sort(payload):
 def test_sorts_after_one_that_failed_are_right(device, findings, loose):
     """Its count, which clears the memory that the next one counts in, never ran."""
     if loose and quirks.has_effect(quirks.FAILURES_HIDDEN, facts(device)):
-        pytest.skip("this driver ends the process when a command fails for which others wait in an out-of-order queue")
+        pytest.skip(ENDS)
     value, _ = in_child("fail_a_sort", device, loose=loose)
     assert value == {"wrong": []}
 
@@ -348,17 +352,11 @@ def test_an_array_whose_last_launch_failed_is_refused_until_it_is_filled_again(d
     assert value["cells"] == [ROUNDS] * 4
 
 
-@pytest.mark.device
-def test_a_launch_after_one_that_failed_does_not_overlap_the_one_before(context, device, findings):
-    """PoCL's in-order queues would run it at once."""
-    if quirks.has_effect(quirks.FAILURES_HIDDEN, facts(device)) or "Oclgrind" in device.name:
-        pytest.skip("failures are hidden, or queues run when they are flushed")
-    queue = cl.CommandQueue(context)
-    launch = launcher("grid", context, queue)
-    cells = support.filled(queue, 4)
-    launch(cells, None, 1).wait()
+def fail_between(payload):
+    """Let a launch fail while a long one runs, and launch again; return whether the long one ended before the last one."""
+    context, queue, launch, cells = prepared(payload, lambda queue: support.filled(queue, 4))
     cause = cl.UserEvent(context)
-    long = launch(cells, None, 100_000 if portbar.describe(device).loop_limit is None else 1_000)
+    long = launch(cells, None, payload["rounds"])
     failing = launch(cells, [cause], 1)
     queue.flush()
     cause.set_status(-5)
@@ -369,9 +367,21 @@ def test_a_launch_after_one_that_failed_does_not_overlap_the_one_before(context,
     last = launch(cells, None, 1)
     queue.flush()
     last.event.wait()
-    had_ended = long.event.command_execution_status == DONE
-    if failing.event.command_execution_status >= 0:
-        pytest.skip("this driver runs a command whose wait list has failed")
-    assert had_ended
+    had_ended = bool(long.event.command_execution_status == DONE)
+    if failing.event.command_execution_status < 0:
+        child.progress({"failed": True})
     long.wait()
     last.wait()
+    return {"had_ended": had_ended}
+
+
+@pytest.mark.device
+def test_a_launch_after_one_that_failed_does_not_overlap_the_one_before(device, findings):
+    """PoCL's in-order queues would run it at once."""
+    if quirks.has_effect(quirks.FAILURES_HIDDEN, facts(device)) or "Oclgrind" in device.name:
+        pytest.skip("failures are hidden, or queues run when they are flushed")
+    rounds = 100_000 if portbar.describe(device).loop_limit is None else 1_000
+    value, failed = in_child("fail_between", device, rounds=rounds)
+    if not failed:
+        pytest.skip("this driver runs a command whose wait list has failed")
+    assert value["had_ended"]
