@@ -326,14 +326,16 @@ class _Form(Lowering):
     def _stays_between(self, node: Node, jump: Node, alone: Sequence[Node]) -> bool:
         """Whether no flag is asked for between a jump of some work-items and its label, which cannot lead under one.
 
-        Between a jump back and its label is the end of a loop, which must not be after that of statements under a flag.
+        A jump back makes a loop, in which statements under a flag must not end.
         """
         at, to = self._extent(jump)[0], self._label_of(jump).begin
         for block in (one for one in (node, *below(node)) if one.kind == kinds.BLOCK):
             begins = [self._extent(part)[0] for part in block.kids]
             if to in begins and begins[0] <= at < self._extent(block)[1]:
                 jumps_from = max(begin for begin in begins if begin <= at)
-                first, last = (begins[0], jumps_from) if to <= at else (jumps_from, to - 1)
+                first, last = (to, jumps_from) if to <= at else (jumps_from, to - 1)
+                if any(first < begin <= last for begin in self._skipped_to if to <= at):
+                    return False
                 return not any(first <= begin <= last for begin in self._left_by_flag(block, alone))
         return False
 

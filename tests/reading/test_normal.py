@@ -390,9 +390,10 @@ def test_jumps_to_labels_have_a_flag(text: str, expected: str) -> None:
         f"for (;;) {{ if (a[0]) break; uint v = 3u; {MEET} if (n) goto out; {MEET} out: f(); a[1] = v; }}",
         f"if (a[0]) return; uint v = 3u; {MEET} if (n) goto out; {MEET} out: f(); a[1] = v;",
         f"if (a[0]) goto one; {MEET} one: f(); uint v = 3u; {MEET} if (n) goto two; {MEET} two: f(); a[1] = v;",
-        # Some work-items jump over a jump of all, or back to where the statements under its flag begin.
+        # Some work-items jump over a jump of all, or over the end of statements under its flag.
         f"for (;;) {{ {MEET} if (a[n]) goto next; if (n) break; next: f(); }}",
-        f"for (;;) {{ {MEET} if (n) break; again: f(); if (a[n]) goto again; }}",
+        f"for (;;) {{ {MEET} again: f(); if (n) break; if (a[n]) goto again; }}",
+        f"if (n) goto out; {MEET} again: f(); out: f(); if (a[n]) goto again;",
     ],
 )
 def test_jumps_that_no_flag_can_make_are_as_they_were(text: str) -> None:
@@ -407,6 +408,35 @@ def test_some_work_items_may_jump_beside_jumps_of_all() -> None:
     found = body(f"for (;;) {{ if (a[0]) break; if (a[n]) {{ {MEET} {left} }} next: f(); }} {_MANY}")
     assert "if (a[1]) { portbar_left = 1u; goto portbar_meet_" in found
     assert "if (portbar_left == 1u) { portbar_left = 0u; goto next; } } next: f(); B; W; }" in found
+
+
+def test_a_loop_made_of_jumps_of_some_work_items_may_be_under_a_flag() -> None:
+    found = body(f"for (;;) {{ {MEET} if (n) break; again: f(); if (a[n]) goto again; }} {_MANY}")
+    assert "if (portbar_gone == 0u) { if (get_local_id(0) >= get_local_size(0)) goto portbar_past_" in found
+    assert re.search(r"again: f\(\); if \(a\[n\]\) goto again; portbar_past_\d+: ; } W;", found)
+    found = body(f"if (a[0]) goto one; {MEET} one: f(); again: f(); if (a[n]) goto again; {_MANY}")
+    assert "portbar_gone = portbar_gone == 1u ? 0u : portbar_gone; one: f(); if (get_local_id(0) >=" in found
+
+
+def test_statements_that_a_jump_of_all_leaves_have_no_barriers() -> None:
+    """Conditions around the jump may differ where no work-item makes it."""
+    found = body(f"if (a[n]) {{ f(); if (n) return; f(); }} {MEET}")
+    assert (
+        "{ uint portbar_left_1 = 0u; if (a[n]) { f(); if (n) { W; portbar_left_1 = 1u; goto portbar_out_1; } f(); } "
+        in found
+    )
+    assert " if (portbar_left_1 == 1u) { B; W; goto portbar_end_all; } B; W; }" in found
+    # All who come there make it.
+    assert "B; if (a[n]) { B; W; f(); { B; W; goto portbar_end_all; }" in body(f"if (a[n]) {{ f(); return; }} {MEET}")
+    found = body(f"for (;;) {{ {MEET} if (a[n]) continue; if (n) break; f(); }}")
+    assert (
+        "if (a[n]) { portbar_left_2 = 1u; goto portbar_out_2; } if (n) { W; portbar_left_2 = 2u; goto portbar_out_2; }"
+        in found
+    )
+    assert (
+        "} B; W; if (portbar_left_2 == 1u) { portbar_left_2 = 0u; goto portbar_turn_1; } W; f(); W; portbar_turn_1: B;"
+        in found
+    )
 
 
 def test_a_macro_that_may_return_is_left_by_no_flag() -> None:
