@@ -154,7 +154,7 @@ kernel void gangs(PORTBAR_REDUCTION_PARAM, global uint *cells, const uint rounds
 SLOW = "kernel void slow(global uint *out, const uint n) { for (volatile uint i = 0; i < n; ++i) out[get_global_id(0)] += 1u; }"
 PLAIN = "kernel void plain(global uint *cells) { cells[get_global_id(0)] += 0u; }"
 ROUNDS = 3
-#: Intel's runtime does so in about every other run on a busy machine, and seldom elsewhere.
+#: Intel's runtime does so in about every other run on a busy machine.
 ENDS = "this driver ends the process when a command fails for which others wait in an out-of-order queue"
 #: Rounds of a launch that still runs when the next one fails: PoCL 3.1 crashes one time in 500 if it ends just then.
 LONG = 1_000
