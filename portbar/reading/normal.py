@@ -14,6 +14,7 @@ the work-group leaves them by a flag, under which are all statements that it doe
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from itertools import pairwise
 from typing import Final, TypeGuard
 
 from portbar.reading import kinds
-from portbar.reading.edits import Inserted, UnformedError
+from portbar.reading.edits import Inserted, UnformedError, flat
 from portbar.reading.forks import Forks
 from portbar.reading.goto_loops import goto_loops
 from portbar.reading.loops import LOOPS, Loop, parts
@@ -38,12 +39,18 @@ _RESULT: Final = "portbar_result"
 _LEFT: Final = "portbar_left"
 _GONE: Final = "portbar_gone"
 #: True in each work-item, which PoCL finds out after it has looked for what differs.
-_EACH: Final = "if (get_local_id(0) < get_local_size(0))"
+_HERE: Final = "(get_local_id(0) < get_local_size(0))"
+_EACH: Final = f"if {_HERE}"
 #: True in none of them.
-_NONE: Final = "if (get_local_id(0) >= get_local_size(0))"
+_NOWHERE: Final = "(get_local_id(0) >= get_local_size(0))"
+_NONE: Final = f"if {_NOWHERE}"
+#: Comparisons of a value with constants that stay as they are: of two, a compiler makes no `switch`.
+_MOST_COMPARED: Final = 2
 #: Branches with a barrier in a function that stay branches in all functions. With three in a loop PoCL 5.0 takes as long for
 #: both forms; then its time doubles with each branch, and hardly grows with each loop.
 _MOST_BRANCHES: Final = 2
+_UNREACHABLE: Final = "__builtin_unreachable"
+_EQUALITY: Final = (kinds.EQ, kinds.NE)
 _JUMPS: Final = (kinds.RETURN, kinds.BREAK, kinds.CONTINUE, kinds.GOTO)
 #: The beginnings of statements of each kind that no macro of the author's writes.
 _HEADS: Final = {
@@ -108,10 +115,11 @@ class _Arm:
 
 @dataclass
 class _Label:
-    """A place where `goto` leads: where it is, the statements with a barrier around it, and the text after it."""
+    """A place where `goto` leads: where it is, the statements with a barrier and the loops around it, and the text after it."""
 
     begin: int
     around: tuple[tuple[int, int], ...]
+    loops: tuple[tuple[int, int], ...]
     text: Inserted
     meeting: _Meeting
     #: Whether the work-group jumps there as a whole, and whether some work-items jump back there.
@@ -230,6 +238,8 @@ class _Form(Lowering):
         self._jumps_made = 0
         #: Numbers of the places where jumps by a flag lead.
         self._flagged: dict[tuple[int, int], int] = {}
+        #: How often values are compared with constants in conditions of work-items, by their text.
+        self._compared = Counter[str]()
         #: Labels to which the work-group skips statements by the flag; those of loops made of `goto` by it, and their ends.
         self._skipped_to: set[int] = set()
         self._again: dict[int, int] = {}
@@ -256,6 +266,7 @@ class _Form(Lowering):
         if not self._is_block(block):
             raise self._of_macro(begin, "the body of a function from")
         self._collectives = sorted(self._calls(block))
+        self._compared.clear()
         self._labels = {}
         self._find_labels(block, ())
         loops = any(node.kind in LOOPS and self._holds(node) for node in below(block))
@@ -273,6 +284,7 @@ class _Form(Lowering):
             self._label_of(jump[0]).is_met |= self._is_whole(*jump)
         is_top = by_flag and not jumps and self._tree.is_kernel(function)
         self._list(block.kids, _Context(by_flag=by_flag, is_top=is_top))
+        self._reach(block)
         if self._labels:
             self._part_goto_loops(block)
         if self._jumps_made:
@@ -308,9 +320,21 @@ class _Form(Lowering):
 
     def part_loops(self, function: Node) -> None:
         """Part the loops of a function without a barrier, which is called by work-items on their own."""
+        body = self._tree.body(function)
         self._collectives = []
-        self._part_loops(self._tree.body(function).kids)
-        self._part_goto_loops(self._tree.body(function))
+        self._part_loops(body.kids)
+        self._compared.clear()
+        self._labels = {}
+        self._find_labels(body, ())
+        for node in below(body):
+            if node.kind == kinds.GOTO:
+                self._label_of(node)
+            elif node.kind == kinds.IF:
+                self._hide_condition(node)
+            elif node.kind == kinds.SWITCH:
+                self._hide_subject(node)
+        self._reach(body)
+        self._part_goto_loops(body)
 
     def _may_have_flags(self, block: Node, jumps: Sequence[tuple[Node, tuple[_Target, ...]]]) -> bool:
         """Whether jumps of the whole work-group can be made by a flag, with these to labels."""
@@ -334,8 +358,6 @@ class _Form(Lowering):
             if to in begins and begins[0] <= at < self._extent(block)[1]:
                 jumps_from = max(begin for begin in begins if begin <= at)
                 first, last = (to, jumps_from) if to <= at else (jumps_from, to - 1)
-                if any(first < begin <= last for begin in self._skipped_to if to <= at):
-                    return False
                 return not any(first <= begin <= last for begin in self._left_by_flag(block, alone))
         return False
 
@@ -419,6 +441,63 @@ class _Form(Lowering):
             for node in below(block)
         )
 
+    def _reach(self, body: Node) -> None:
+        """Let statements end that an author says are never reached: PoCL takes them for ways to the end of the kernel."""
+        for node in below(body):
+            if node.kind == kinds.CALL and self._tree.called(node)[1] == _UNREACHABLE:
+                begin, end = self._extent(node)
+                if self._tree.word_at(begin) == _UNREACHABLE:
+                    self._replace(begin, end, "(void)0")
+
+    def _hide_condition(self, node: Node) -> None:
+        """Let a compiler not know whether one of several comparisons of a value with constants holds.
+
+        It makes a `switch` of them, as it finds in a program, of which it leaves out the way of all other values where there
+        are none. PoCL takes that for a way to the end of the kernel, which has no barrier.
+        """
+        compared = list(self._compared_in(node.kids[0]))
+        self._compared.update(compared)
+        if any(self._compared[one] > _MOST_COMPARED for one in compared) and self._is_written(node):
+            begin, end = self._extent(node.kids[0])
+            self._begin(begin, "!(")
+            self._end(end, f") ^ {_HERE}")
+
+    def _hide_subject(self, node: Node) -> None:
+        """Let a compiler not know which values the subject of a `switch` of work-items may have; no loop may have its cases."""
+        for loop in (one for one in below(node.kids[-1]) if one.kind in LOOPS and self._has_case(one)):
+            at = self._extent(loop)[0]
+            remedy = "Begin the loop with an `if` in its first turn."
+            raise UnformedError("a case inside a loop of its switch", self._line(at), remedy=remedy)
+        if self._is_written(node):
+            begin, end = self._extent(node.kids[0])
+            self._begin(begin, "(")
+            self._end(end, f") ^ -{_NOWHERE}")
+
+    def _is_written(self, node: Node) -> bool:
+        """Whether no macro writes the beginning of a statement."""
+        return _HEADS[node.kind].match(self._bytes, self._extent(node)[0]) is not None
+
+    def _compared_in(self, node: Node) -> Iterator[str]:
+        """The values that a condition compares with constants, by their text."""
+        if node.kind == kinds.BINARY:
+            operator = self._tree.operator(node)
+            if operator in (kinds.BOTH, kinds.EITHER):
+                yield from self._compared_in(node.kids[0])
+                yield from self._compared_in(node.kids[1])
+            elif operator in _EQUALITY:
+                numbers = [self._tree.number(kid) for kid in node.kids]
+                if numbers.count(None) == 1:
+                    yield self._flat(node.kids[numbers.index(None)])
+        elif len(node.kids) == 1:
+            yield from self._compared_in(node.kids[0])
+        elif not node.kids:
+            yield self._flat(node)
+
+    def _flat(self, node: Node) -> str:
+        """The author's text of a part, in one line."""
+        begin, end = self._extent(node)
+        return flat(self._bytes[begin:end].decode(errors="replace"))
+
     def _part_goto_loops(self, body: Node) -> None:
         """Put loops made of `goto`, without a barrier, under a condition on ids."""
         for first, last in goto_loops(self._tree, body):
@@ -427,6 +506,9 @@ class _Form(Lowering):
                 continue
             for node in (one for one in (first, *below(first)) if one.kind == kinds.LABEL):
                 self._check_label(node)
+            for jump in (one for one in below(body) if one.kind == kinds.GOTO):
+                if begin < self._label_of(jump).begin < end and not begin <= self._extent(jump)[0] < end:
+                    raise self._into_a_loop(jump)
             past = self._name("past")
             self._begin(begin, f"{_NONE} goto {past};")
             self._end(end, f"{past}: ;")
@@ -470,18 +552,22 @@ class _Form(Lowering):
         self._end(end, "}")
         return True
 
-    def _find_labels(self, node: Node, around: tuple[tuple[int, int], ...]) -> None:
-        """Note the labels of `goto`, and the statements around each that have a barrier."""
+    def _find_labels(
+        self, node: Node, around: tuple[tuple[int, int], ...], loops: tuple[tuple[int, int], ...] = ()
+    ) -> None:
+        """Note the labels of `goto`, and the statements around each that have a barrier, and loops."""
         if node.kind in _HEADS and self._holds(node):
             around = (*around, (self._extent(node)[0], self._ends(node)))
+        elif node.kind in LOOPS:
+            loops = (*loops, (self._extent(node)[0], self._ends(node)))
         elif node.kind == kinds.LABEL:
             self._check_label(node)
             begin = self._extent(node)[0]
             colon = self._bytes.index(b":", begin)
             meeting = _Meeting(self._name("label"))
-            self._labels[self._tree.spelling(node)] = _Label(begin, around, self._begins(colon + 1), meeting)
+            self._labels[self._tree.spelling(node)] = _Label(begin, around, loops, self._begins(colon + 1), meeting)
         for kid in node.kids:
-            self._find_labels(kid, around)
+            self._find_labels(kid, around, loops)
 
     def _begins(self, at: int) -> Inserted:
         """Insert at a place, before what others insert there."""
@@ -784,7 +870,14 @@ class _Form(Lowering):
         if not all(begin <= at < end for begin, end in found.around):
             remedy = "Jump to a label outside of it, or use a flag."
             raise UnformedError("a goto into a branch or a loop that has a barrier", self._line(at), remedy=remedy)
+        if not all(begin <= at < end for begin, end in found.loops):
+            raise self._into_a_loop(jump)
         return found
+
+    def _into_a_loop(self, jump: Node) -> UnformedError:
+        """PoCL ends the process, or its kernel never ends, where a loop has two ways into it."""
+        remedy = "Jump to a label outside of it, or use a flag."
+        return UnformedError("a goto into a loop", self._line(self._extent(jump)[0]), remedy=remedy)
 
     def _is_whole(self, jump: Node, targets: tuple[_Target, ...]) -> bool:
         """Whether a work-group makes a jump as a whole, since a barrier would be missed otherwise."""
@@ -868,6 +961,7 @@ class _Form(Lowering):
         if leaves and context.by_flag:
             inside = any(map(self._holds, arms))
         if not is_whole or (not inside and not self._holds(condition)):
+            self._hide_condition(node)
             self._arms_apart(arms, context)
             return
         # After such a loop, a `goto` of all would be a branch, which copies what is after it as well.
@@ -1281,6 +1375,7 @@ class _Form(Lowering):
     def _switch(self, node: Node, begin: int, context: _Context, *, is_whole: bool) -> None:
         block = node.kids[-1]
         if not is_whole:
+            self._hide_subject(node)
             self._statement(block, context.inside(self._target(node), each=context.each))
             self._cases_apart(block)
             return

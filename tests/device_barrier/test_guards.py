@@ -97,7 +97,7 @@ BODIES: dict[str, tuple[str, Callable[[int, int], int]]] = {
         lambda v, x: v + 1000 + 11 * (not x & 1),
     ),
     "in cases": (
-        """switch (x & 3u) { case 1u: v += 5u; break; case 2u: if (n == 99u) return; v += 7u; break;
+        """switch ((x & 3u) + n) { case 4u: v += 5u; break; case 5u: if (n == 99u) return; v += 7u; break;
         default: v += 1u; if (n == 98u) goto away; continue; } v += 1000u;""",
         cases,
     ),
@@ -120,8 +120,9 @@ BODIES: dict[str, tuple[str, Callable[[int, int], int]]] = {
         lambda v, x: v + 10 if x & 1 else v + 1012,
     ),
     "several ways out": (
-        """if (x & 1u) { switch (x & 7u) { case 1u: if (n == 99u) return; break; case 3u: v += 2u; if (v == 777777u) goto away;
-        case 5u: v += 4u; if (n == 98u) break; continue; default: v += 8u; } v += 16u; }
+        """if (x & 1u) { switch ((x & 7u) + n) {
+        case 4u: if (n == 99u) return; break; case 6u: v += 2u; if (v == 777777u) goto away;
+        case 8u: v += 4u; if (n == 98u) break; continue; default: v += 8u; } v += 16u; }
         else { for (uint j = 0u; j < x; ++j) { if (j > 3u) break; if (n == 97u) return; v += j; } } v += 1000u; v += 20000u;""",
         nested,
     ),

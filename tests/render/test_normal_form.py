@@ -38,6 +38,9 @@ def rendered(text: str, strategy: Strategy = NEEDY, options: tuple[str, ...] = (
 REFUSED = {
     "a case in a loop": f"switch (n) {{ case 0u: do {{ {MEET} case 1u: a[0] = 1u; }} while (a[0] < 3u); }}",
     "a case in a block": f"switch (n) {{ case 0u: {{ {MEET} case 1u: a[0] = 1u; }} }}",
+    "a case in a loop without a barrier": f"switch (n) {{ case 0u: do {{ case 1u: ++a[0]; }} while (a[0] < 3u); }} {MEET}",
+    "a goto into a loop": f"if (n) goto inside; for (;;) {{ ++a[0]; inside: if (a[0] > 9u) break; }} {MEET}",
+    "a goto into a loop made of goto": f"if (n) goto inside; again: ++a[0]; inside: if (a[0] < 9u) goto again; {MEET}",
     "a goto into a branch": f"if (n == 1u) goto inside; if (n) {{ a[0] = 1u; inside: {MEET} }}",
     "a label that no case precedes": f"switch (n) {{ never: a[0] = 1u; case 1u: {MEET} goto never; }}",
     "what only a vendor's compiler reads": f"vendor uint x = 3u; {MEET} a[0] = x;",

@@ -197,6 +197,22 @@ kernel void left_early(global uint *out, const uint n)
 }
 """
 
+_ALL_VALUES = """
+kernel void all_values(global uint *out, const uint n)
+{
+    const uint here = (uint)get_local_id(0);
+    uint v = here;
+    switch (n * here & 3u) {
+    case 0u: v += 10u; break;
+    case 1u: v ^= 32u; break;
+    case 2u: v *= 3u; break;
+    case 3u: v += 40u; break;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[get_global_id(0)] = v;
+}
+"""
+
 _LEFT_BETWEEN = """
 kernel void left_between(global uint *out, const uint n)
 {
@@ -696,6 +712,22 @@ ENTRIES = (
         platform="PoCL 3",
         kernels=(QuirkKernel(_LEFT_EARLY, words=8, global_size=8, local_size=8, arguments=(3,)),),
         shows=_is_not([5] * 3 + [0] * 5),
+    ),
+    _quirk(
+        name="pocl-all-values",
+        where=_release(3, 5),
+        fault=(
+            "in a kernel with a barrier, work-items take other cases than their own, or the process ends, where a switch has a "
+            "case for each value that its subject can have; also with a chain of if and else if, of which LLVM makes a switch"
+        ),
+        seen="PoCL 3.0-rc2, 3.1 and 5.0, `switch (x & 3)` with the cases 0 to 3 and `barrier(...);`, 2026-11",
+        workaround=(
+            "make the last case the default, and the last `else if` an `else`; portbar.Program hides from the compiler, in "
+            "programs with its headers, which values there are, but not from cbs of PoCL 5.0"
+        ),
+        kernels=(QuirkKernel(_ALL_VALUES, words=8, global_size=8, local_size=8, arguments=(1,)),),
+        shows=_is_not([10, 33, 6, 43, 14, 37, 18, 47]),
+        limit=20,
     ),
     _quirk(
         name="pocl-loops-left-between",

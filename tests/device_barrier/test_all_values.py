@@ -1,0 +1,112 @@
+"""Branches for all values that a compiler knows a value can have: PoCL let work-items take each other's, or ended the process.
+
+LLVM makes a `switch` without a default of them, and PoCL a way to the end of the kernel of the default.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+from tests import support
+
+pytestmark = pytest.mark.device
+
+ITEMS, ROOM = 8, 64
+HEAD = """
+#include "portbar/device_barrier.h"
+#include "portbar/reduction.h"
+
+static uint returned(volatile global uint *counts, uint c, uint v)
+{
+    switch (c & 3u) {
+    case 0u: atomic_inc(counts); return v + 10u;
+    case 1u: atomic_inc(counts + 1); return v ^ 32u;
+    case 2u: atomic_inc(counts + 2); return v * 3u;
+    case 3u: atomic_inc(counts + 3); return v + 40u;
+    }
+    return 0u;
+}
+
+static uint chained(volatile global uint *counts, uint c, uint v)
+{
+    c &= 3u;
+    if (c == 0u) {
+        atomic_inc(counts);
+        return v + 10u;
+    }
+    if (c == 1u) {
+        atomic_inc(counts + 1);
+        return v ^ 32u;
+    }
+    if (c == 2u) {
+        atomic_inc(counts + 2);
+        return v * 3u;
+    }
+    if (c == 3u) {
+        atomic_inc(counts + 3);
+        return v + 40u;
+    }
+    return 0u;
+}
+"""
+KERNEL = """
+kernel void k(PORTBAR_GRID_PARAM, volatile global uint *counts, global uint *out, global const uint *from, const uint turns)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    const uint me = portbar_global_id(&grid), x = from[me], c = x & 3u;
+    uint v = me;
+    for (uint t = 0u; t < turns; ++t) {
+        BODY
+        v += portbar_work_group_reduce_add(scratch, 1u);
+    }
+    out[me] = v;
+}
+"""
+ARMS = tuple(
+    f"atomic_inc(counts + {place}); {change};"
+    for place, change in enumerate(("v += 10u", "v ^= 32u", "v *= 3u", "v += 40u"))
+)
+CASES = " ".join(f"case {number}u: {arm} break;" for number, arm in enumerate(ARMS))
+#: Ways to write the same four branches.
+WAYS = {
+    "switch": f"switch (x & 3u) {{ {CASES} }}",
+    "a remainder": f"switch (x % 4u) {{ {CASES} }}",
+    "of two conditions": f"switch ((x & 2u ? 1 : 0) * 2 + (x & 1u ? 1 : 0)) {{ {CASES.replace('u:', ':')} }}",
+    "a default that nothing takes": f"switch (c) {{ {CASES} default: v += 1000u; }}",
+    "a default that is never reached": f"switch (c % 5u) {{ {CASES} default: __builtin_unreachable(); }}",
+    "a chain": " else ".join(f"if (c == {number}u) {{ {arm} }}" for number, arm in enumerate(ARMS)),
+    "a chain in another order": " else ".join(f"if ({number}u == c) {{ {ARMS[number]} }}" for number in (3, 1, 0, 2)),
+    "a chain with an else": " else ".join(f"if (c == {number}u) {{ {arm} }}" for number, arm in enumerate(ARMS))
+    + " else v += 1000u;",
+    "branches in branches": (
+        f"if (c != 0u) {{ if (c != 1u) {{ if (c != 2u) {{ if (c == 3u) {{ {ARMS[3]} }} }} else {{ {ARMS[2]} }} }}"
+        f" else {{ {ARMS[1]} }} }} else {{ {ARMS[0]} }}"
+    ),
+    "returns of a function": "v = returned(counts, x, v);",
+    "a chain of returns": "v = chained(counts, x, v);",
+    "a loop of switches": f"for (uint i = 0u; i < 1u; ++i) switch (x & 3u) {{ {CASES} }}",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_work_item_takes_its_own_of_all_branches(context: cl.Context, queue: cl.CommandQueue, way: str) -> None:
+    kernel = support.kernel(context, HEAD + KERNEL.replace("BODY", WAYS[way]), "k")
+    numbers = np.arange(ROOM, dtype=np.uint64) * 2654435761 % 2**32 >> 13
+    counts, out = support.filled(queue, 4), support.filled(queue, ROOM)
+    given = support.to_device(queue, numbers.astype(np.uint32))
+    groups, turns = min(2, kernel.occupancy(queue, (ITEMS,)).groups), 3
+    launch = kernel(queue, None, (ITEMS,), counts, out, given, np.uint32(turns), num_groups=groups)
+    launch.wait()
+    size = ITEMS * launch.num_groups
+    expected, taken = [], [0] * 4
+    for me in range(size):
+        v, c = me, int(numbers[me]) & 3
+        for _ in range(turns):
+            v = (v + 10, v ^ 32, v * 3, v + 40)[c] + ITEMS
+        taken[c] += turns
+        expected.append(v)
+    assert support.uints(queue, out)[:size].tolist() == expected
+    assert support.uints(queue, counts).tolist() == taken
