@@ -104,7 +104,8 @@ class GuardDraw(LoopDraw):
 
     def turned(self, scope: Scope, inner: Scope) -> Statement:
         counter = self.name("k")
-        inner = replace(inner.having(**{counter: ITEM}), loop=ITEM, breaks=True)
+        # Nothing that anyone knows lets work-items leave it before a guard.
+        inner = replace(inner.having(**{counter: ITEM}), loop=None, breaks=False)
         fixed = replace(scope, readable=self.fixed(scope, ITEM))
         return For(counter, Remainder(Input(self.value(fixed, ITEM)), 4), self.guarded(inner), down=self.likely(0.2))
 
