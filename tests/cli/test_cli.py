@@ -253,7 +253,7 @@ def test_doctor_shows_all_that_the_table_says_of_a_known_fault(portbar_command, 
     known = [{name: getattr(quirk, name) for name in names} for quirk in quirks.matching(of)]
     faults = (
         "leader-forgotten failed-wait-list failed-event-released break-after-return arguments-unchecked rewritten-logs "
-        "samplers-in-command-buffers first-item-twice endless-loops values-after-loops parents-listed"
+        "samplers-in-command-buffers first-item-twice endless-loops values-after-loops parents-listed all-values"
     )
     names = {f"pocl-{fault}" for fault in faults.split()}
     assert {quirk["name"] for quirk in known} == names
