@@ -1095,11 +1095,12 @@ class _Form(Lowering):
 
     def _left_by(self, node: Node, loop: Loop, word: str, context: _Context) -> str:
         """The variable that says whether the work-group leaves a loop at its head, "" of loops that it does not leave so."""
+        if (node.kind == kinds.DO and self._tree.number(node.kids[-1]) == 0) or not self._leaves(node, context):
+            return ""
         if context.by_flag:
-            is_once = node.kind == kinds.DO and self._tree.number(node.kids[-1]) == 0
-            return _GONE if not is_once and self._leaves(node, context) else ""
+            return _GONE
         may_hold = any(part is not None and self._holds(part) for part in (loop.condition, loop.step))
-        return _LEFT if word in ("for", "while") and not may_hold and self._leaves(node, context) else ""
+        return _LEFT if word in ("for", "while", "do") and not may_hold else ""
 
     def _unless(self, left: str, before: str, name: str, value: str) -> str:
         """Evaluate a condition for a variable, which is false where the work-group leaves."""

@@ -194,3 +194,35 @@ kernel void k(PORTBAR_GRID_PARAM, global uint *out, global const uint *from, con
     kernel(queue, None, (ITEMS,), out, given, np.uint32(n), num_groups=1).wait()
     expected = [106 if n == 99 else 206 + x + 2 * ITEMS for x in range(ITEMS)]
     assert support.uints(queue, out)[:ITEMS].tolist() == expected
+
+
+@pytest.mark.parametrize("n", [2, 5])
+def test_the_work_group_may_leave_a_do_loop_by_a_break(context: cl.Context, queue: cl.CommandQueue, n: int) -> None:
+    """With a second end of such a loop, PoCL 5.0 ended the process, or the kernel did."""
+    text = f"""{HEAD}
+kernel void k(PORTBAR_GRID_PARAM, global uint *out, global const uint *from, const uint n)
+{{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    const uint me = portbar_global_id(&grid);
+    uint v = 0u, w = 0u, t = 0u;
+    do {{
+        ++t;
+        out[me] = t;
+        barrier(CLK_GLOBAL_MEM_FENCE);
+        v += out[me ^ 1u];
+        if (!portbar_device_barrier(&grid))
+            return;
+        if (t == n) {{
+            break;
+        }}
+        w += 100u;
+    }} while (t < 3u);
+    out[me] = v + w;
+}}
+"""
+    kernel = support.kernel(context, text, "k")
+    out, given = support.filled(queue, ROOM), support.filled(queue, ROOM)
+    launch = kernel(queue, None, (ITEMS,), out, given, np.uint32(n), num_groups=1)
+    launch.wait()
+    assert support.uints(queue, out)[:ITEMS].tolist() == [103 if n == 2 else 306] * ITEMS

@@ -592,5 +592,8 @@ def test_a_turn_that_begins_with_one_of_several_loops_begins_with_a_statement(te
 
 def test_branches_of_expressions_and_turns_that_all_leave_end_in_a_statement() -> None:
     assert body(f"a[0] = n ? {SUM} : 3u;").count("B; W; } ") == 2
-    assert "B; W; } while (a[0]" in body(f"do {{ if (n) break; {MEET} }} while (a[0] + n < 3u);")
+    # A turn has one end, of those who leave, too.
+    found = body(f"do {{ if (n) break; {MEET} }} while (a[0] + n < 3u);")
+    assert "if (n) { B; W; portbar_left = 1u; goto portbar_turn_2_all; }" in found
+    assert "portbar_again_1 = portbar_left == 0u && (a[0] + n < 3u); B; } while (portbar_again_1); B; W;" in found
     assert "B; } while (portbar_again_" in body(f"do {{ f(); }} while ({SUM} < n);")
