@@ -544,7 +544,7 @@ class _Form(Lowering):
         word = self._tree.word_at(at)
         if word == _SHARED_OUT or self._sameness.is_alike(node):
             return False
-        if not _HEADS[node.kind].match(self._bytes, at):
+        if not self._is_written(node):
             if word.lower().startswith("portbar_"):
                 return False
             raise self._of_macro(at, "a loop from")
@@ -815,10 +815,8 @@ class _Form(Lowering):
                 self._statement_at(node, begin, inside)
             return
         is_whole = self._holds(node) or (context.apart is None and self._leaves(node, context))
-        if is_whole or self._rewrites(node):
-            found = self._extent(node)[0]
-            if not _HEADS[node.kind].match(self._bytes, found):
-                raise self._of_macro(found, "a statement from")
+        if (is_whole or self._rewrites(node)) and not self._is_written(node):
+            raise self._of_macro(self._extent(node)[0], "a statement from")
         if node.kind == kinds.IF:
             self._if(node, begin, context, is_whole=is_whole)
         elif node.kind == kinds.SWITCH:
@@ -1095,7 +1093,7 @@ class _Form(Lowering):
 
     def _left_by(self, node: Node, loop: Loop, word: str, context: _Context) -> str:
         """The variable that says whether the work-group leaves a loop at its head, "" of loops that it does not leave so."""
-        if (node.kind == kinds.DO and self._tree.number(node.kids[-1]) == 0) or not self._leaves(node, context):
+        if self._target(node).is_once or not self._leaves(node, context):
             return ""
         if context.by_flag:
             return _GONE
