@@ -36,7 +36,8 @@ from tests.checkout import ROOT
 from tests.machine import Configuration, Workshop, check, configurations, last_line, other_threads
 from tests.rows import HALVES, SAMPLE_VARIABLE, SHARES
 
-OUTCOME = r"^\S+::.* (PASSED|FAILED|ERROR|SKIPPED)(?: \((.*)\))?"
+#: The end of a test in pytest's log; what a driver printed meanwhile may be before it.
+OUTCOME = r"^(?:\S+::.* )?(PASSED|FAILED|ERROR|SKIPPED)(?: \((.*)\))? +\[ *\d+%\]"
 PROGRESS = 10.0
 NICENESS = "10"
 LIMIT_S = 3600.0
@@ -168,6 +169,8 @@ def run(
         "--color=no",
         "-p",
         "no:cacheprovider",
+        # What a driver prints goes into the log itself: what pytest caught of it would be lost with a process that ends.
+        "--capture=sys",
         f"--timeout={arguments.test_limit:g}",
         f"--junitxml={report}",
         f"--basetemp={scratch / 'pytest'}",
@@ -204,7 +207,8 @@ def run(
         how = (
             f"were stopped at the limit of {arguments.limit:g} s" if late else f"ended early (exit {child.returncode})"
         )
-        row.notes.append(f"the tests {how} in {last_test(text)}")
+        words = "" if late else last_words(text)
+        row.notes.append(f"the tests {how} in {last_test(text)}{': ' if words else ''}{words}")
         row.failures.append(row.notes[-1])
     if row.failed:
         say(text)
@@ -312,6 +316,12 @@ def last_test(text: str) -> str:
     """Return the last test that a broken log names."""
     tests = re.findall(r"^(\S+::\S+)", text, re.MULTILINE)
     return tests[-1] if tests else f"collection: {last_line(text)}"
+
+
+def last_words(text: str) -> str:
+    """Return what a broken log says first after the name of its last test, as why the driver ended the process."""
+    lines = text.rpartition(last_test(text))[2].split("\n")[:5]
+    return " ".join(" ".join(lines).split())[:300]
 
 
 def say(text: str) -> None:

@@ -19,8 +19,10 @@ pytestmark = pytest.mark.usefixtures("kept_folder")
 BROKEN_LOG = """\
 tests/test_a.py::test_one PASSED                                         [ 25%]
 tests/test_a.py::test_two[x y] SKIPPED (no sub-groups)                   [ 50%]
-tests/test_a.py::test_three FAILED                                       [ 75%]
-tests/test_a.py::test_four Fatal Python error: Aborted
+tests/test_a.py::test_three What a driver printed.
+FAILED                                                                   [ 75%]
+tests/test_a.py::test_four malloc(): invalid size
+Fatal Python error: Aborted
 """
 
 PYTEST_FILE = """
@@ -32,7 +34,9 @@ def test_fails(): assert False
 @pytest.mark.skip(reason="no fp64 [here]")
 def test_skipped(): pass
 @pytest.mark.skipif(not os.environ.get("ABORT"), reason="only to break off")
-def test_aborts(): os.abort()
+def test_aborts():
+    os.write(2, b"the driver says why\\n")
+    os.abort()
 def test_waits():
     if os.environ.get("WAIT"):
         import time
@@ -63,7 +67,7 @@ def test_an_abort_keeps_the_counts_and_names_the_test(tmp_path: Path, monkeypatc
     row = run_file(tmp_path, monkeypatch, ABORT="1")
     assert (row.passed, row.failed) == (1, 2)
     assert row.skips == {"no fp64 [here]": 1}
-    assert row.notes[0].endswith("test_aborts")
+    assert "::test_aborts: the driver says why Fatal Python error: Aborted" in row.notes[0]
     assert row.failures == row.notes[:1]
 
 
@@ -85,6 +89,7 @@ def test_a_log_that_breaks_off_is_counted() -> None:
     runtimes.count_log(BROKEN_LOG, row)
     assert (row.passed, row.failed, row.skips) == (1, 1, {"no sub-groups": 1})
     assert runtimes.last_test(BROKEN_LOG) == "tests/test_a.py::test_four"
+    assert runtimes.last_words(BROKEN_LOG) == "malloc(): invalid size Fatal Python error: Aborted"
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,21 @@ kernel void truth(global uint *out)
 }
 """
 
+#: A case for each value of two bits, and values of more bits.
+_CASES = """
+kernel void cases(volatile global uint *out, const uint value)
+{
+    uint v = value;
+    switch (value & 3u) {
+    case 0: v += 10u; break;
+    case 1: v ^= 32u; break;
+    case 2: v *= 3u; break;
+    case 3: v += 40u; atomic_inc(out + 1); break;
+    }
+    out[0] = v;
+}
+"""
+
 #: Of two work-groups one adds to a word, the other stores to a byte of it that no addition changes, and looks at that byte.
 _TAKEN = """
 kernel void beside(volatile global uint *out, const uint rounds)
@@ -117,6 +132,23 @@ ENTRIES = (
         workaround="combine logical values one by one, or use select(); portbar.reduce and portbar.scan use no vectors here",
         kernels=(QuirkKernel(_TRUTH, words=8),),
         shows=returns(lambda out: out[0] == 0xFFFFFFFF),
+    ),
+    _quirk(
+        name="oclgrind-narrow-switches",
+        effect=effects.SWITCHES_NARROWED,
+        fault=(
+            "a `switch` over `x & 3`, or a chain of `else if`, with a case for each value takes a wrong one, or the default, "
+            "which the compiler has left out: the kernel's execution ends there"
+        ),
+        seen="Oclgrind 21.10, Debian 12, `Encountered unreachable instruction`, 2026-11",
+        workaround='build with the option "-cl-opt-disable", or take the value from a volatile variable',
+        kernels=(
+            QuirkKernel(_CASES, words=2, arguments=(6,), options=("-cl-opt-disable",)),
+            QuirkKernel(_CASES, words=2, arguments=(6,)),
+        ),
+        shows=lambda result, _symptom: (
+            result.status == "ok" and result.progress == [{"found": [18, 0]}] and result.value != [18, 0]
+        ),
     ),
     _quirk(
         name="oclgrind-stores-taken-back",
