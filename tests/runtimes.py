@@ -36,7 +36,7 @@ from tests.checkout import ROOT
 from tests.machine import Configuration, Workshop, check, configurations, last_line, other_threads
 from tests.rows import HALVES, SAMPLE_VARIABLE, SHARES
 
-#: The end of a test in pytest's log; what a driver printed meanwhile may be before it.
+#: The end of a test in pytest's log; a driver may have printed on the line before.
 OUTCOME = r"^(?:\S+::.* )?(PASSED|FAILED|ERROR|SKIPPED)(?: \((.*)\))? +\[ *\d+%\]"
 PROGRESS = 10.0
 NICENESS = "10"
@@ -169,7 +169,7 @@ def run(
         "--color=no",
         "-p",
         "no:cacheprovider",
-        # What a driver prints goes into the log itself: what pytest caught of it would be lost with a process that ends.
+        # A driver prints into the log itself: pytest's capture would be lost with a process that ends.
         "--capture=sys",
         f"--timeout={arguments.test_limit:g}",
         f"--junitxml={report}",

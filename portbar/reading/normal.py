@@ -14,7 +14,6 @@ the work-group leaves them by a flag, under which are all statements that it doe
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,11 +21,11 @@ from itertools import pairwise
 from typing import Final, TypeGuard
 
 from portbar.reading import kinds
-from portbar.reading.edits import Inserted, UnformedError, flat
+from portbar.reading.edits import Inserted, UnformedError
 from portbar.reading.forks import Forks
 from portbar.reading.goto_loops import goto_loops
+from portbar.reading.hiding import Hiding, has_case
 from portbar.reading.loops import LOOPS, Loop, parts
-from portbar.reading.lowering import Lowering
 from portbar.reading.sameness import Sameness
 from portbar.reading.tree import VARIABLE, Node, Tree, below
 from portbar.reading.values import ITEM
@@ -38,19 +37,12 @@ _END: Final = "portbar_end"
 _RESULT: Final = "portbar_result"
 _LEFT: Final = "portbar_left"
 _GONE: Final = "portbar_gone"
-#: True in each work-item, which PoCL finds out after it has looked for what differs.
-_HERE: Final = "(get_local_id(0) < get_local_size(0))"
-_EACH: Final = f"if {_HERE}"
-#: True in none of them.
-_NOWHERE: Final = "(get_local_id(0) >= get_local_size(0))"
-_NONE: Final = f"if {_NOWHERE}"
-#: Comparisons of a value with constants that stay as they are: of two, a compiler makes no `switch`.
-_MOST_COMPARED: Final = 2
+#: True in each work-item, and in none of them, which PoCL finds out after it has looked for what differs.
+_EACH: Final = "if (get_local_id(0) < get_local_size(0))"
+_NONE: Final = "if (get_local_id(0) >= get_local_size(0))"
 #: Branches with a barrier in a function that stay branches in all functions. With three in a loop PoCL 5.0 takes as long for
 #: both forms; then its time doubles with each branch, and hardly grows with each loop.
 _MOST_BRANCHES: Final = 2
-_UNREACHABLE: Final = "__builtin_unreachable"
-_EQUALITY: Final = (kinds.EQ, kinds.NE)
 _JUMPS: Final = (kinds.RETURN, kinds.BREAK, kinds.CONTINUE, kinds.GOTO)
 #: The beginnings of statements of each kind that no macro of the author's writes.
 _HEADS: Final = {
@@ -223,7 +215,7 @@ class _Run:
     parts: list[Node] = field(default_factory=list)
 
 
-class _Form(Lowering):
+class _Form(Hiding):
     """The statements of a program in normal form."""
 
     def __init__(self, tree: Tree, barrier: str, work: str, *, wide: bool, macros: frozenset[str]) -> None:
@@ -238,8 +230,6 @@ class _Form(Lowering):
         self._jumps_made = 0
         #: Numbers of the places where jumps by a flag lead.
         self._flagged: dict[tuple[int, int], int] = {}
-        #: How often values are compared with constants in conditions of work-items, by their text.
-        self._compared = Counter[str]()
         #: Labels to which the work-group skips statements by the flag; those of loops made of `goto` by it, and their ends.
         self._skipped_to: set[int] = set()
         self._again: dict[int, int] = {}
@@ -266,7 +256,6 @@ class _Form(Lowering):
         if not self._is_block(block):
             raise self._of_macro(begin, "the body of a function from")
         self._collectives = sorted(self._calls(block))
-        self._compared.clear()
         self._labels = {}
         self._find_labels(block, ())
         loops = any(node.kind in LOOPS and self._holds(node) for node in below(block))
@@ -287,6 +276,7 @@ class _Form(Lowering):
         self._reach(block)
         if self._labels:
             self._part_goto_loops(block)
+        self._hide(block)
         if self._jumps_made:
             self._before.setdefault(begin + 1, []).insert(0, Inserted(f" uint {_LEFT} = 0u; "))
         if self._flagged:
@@ -323,18 +313,14 @@ class _Form(Lowering):
         body = self._tree.body(function)
         self._collectives = []
         self._part_loops(body.kids)
-        self._compared.clear()
         self._labels = {}
         self._find_labels(body, ())
         for node in below(body):
             if node.kind == kinds.GOTO:
                 self._label_of(node)
-            elif node.kind == kinds.IF:
-                self._hide_condition(node)
-            elif node.kind == kinds.SWITCH:
-                self._hide_subject(node)
         self._reach(body)
         self._part_goto_loops(body)
+        self._hide(body)
 
     def _may_have_flags(self, block: Node, jumps: Sequence[tuple[Node, tuple[_Target, ...]]]) -> bool:
         """Whether jumps of the whole work-group can be made by a flag, with these to labels."""
@@ -441,62 +427,9 @@ class _Form(Lowering):
             for node in below(block)
         )
 
-    def _reach(self, body: Node) -> None:
-        """Let statements end that an author says are never reached: PoCL takes them for ways to the end of the kernel."""
-        for node in below(body):
-            if node.kind == kinds.CALL and self._tree.called(node)[1] == _UNREACHABLE:
-                begin, end = self._extent(node)
-                if self._tree.word_at(begin) == _UNREACHABLE:
-                    self._replace(begin, end, "(void)0")
-
-    def _hide_condition(self, node: Node) -> None:
-        """Let a compiler not know whether one of several comparisons of a value with constants holds.
-
-        It makes a `switch` of them, as it finds in a program, of which it leaves out the way of all other values where there
-        are none. PoCL takes that for a way to the end of the kernel, which has no barrier.
-        """
-        compared = list(self._compared_in(node.kids[0]))
-        self._compared.update(compared)
-        if any(self._compared[one] > _MOST_COMPARED for one in compared) and self._is_written(node):
-            begin, end = self._extent(node.kids[0])
-            self._begin(begin, "!(")
-            self._end(end, f") ^ {_HERE}")
-
-    def _hide_subject(self, node: Node) -> None:
-        """Let a compiler not know which values the subject of a `switch` of work-items may have; no loop may have its cases."""
-        for loop in (one for one in below(node.kids[-1]) if one.kind in LOOPS and self._has_case(one)):
-            at = self._extent(loop)[0]
-            remedy = "Begin the loop with an `if` in its first turn."
-            raise UnformedError("a case inside a loop of its switch", self._line(at), remedy=remedy)
-        if self._is_written(node):
-            begin, end = self._extent(node.kids[0])
-            self._begin(begin, "(")
-            self._end(end, f") ^ -{_NOWHERE}")
-
     def _is_written(self, node: Node) -> bool:
         """Whether no macro writes the beginning of a statement."""
         return _HEADS[node.kind].match(self._bytes, self._extent(node)[0]) is not None
-
-    def _compared_in(self, node: Node) -> Iterator[str]:
-        """The values that a condition compares with constants, by their text."""
-        if node.kind == kinds.BINARY:
-            operator = self._tree.operator(node)
-            if operator in (kinds.BOTH, kinds.EITHER):
-                yield from self._compared_in(node.kids[0])
-                yield from self._compared_in(node.kids[1])
-            elif operator in _EQUALITY:
-                numbers = [self._tree.number(kid) for kid in node.kids]
-                if numbers.count(None) == 1:
-                    yield self._flat(node.kids[numbers.index(None)])
-        elif len(node.kids) == 1:
-            yield from self._compared_in(node.kids[0])
-        elif not node.kids:
-            yield self._flat(node)
-
-    def _flat(self, node: Node) -> str:
-        """The author's text of a part, in one line."""
-        begin, end = self._extent(node)
-        return flat(self._bytes[begin:end].decode(errors="replace"))
 
     def _part_goto_loops(self, body: Node) -> None:
         """Put loops made of `goto`, without a barrier, under a condition on ids."""
@@ -509,8 +442,10 @@ class _Form(Lowering):
             for jump in (one for one in below(body) if one.kind == kinds.GOTO):
                 if begin < self._label_of(jump).begin < end and not begin <= self._extent(jump)[0] < end:
                     raise self._into_a_loop(jump)
-            past = self._name("past")
+            past, turns = self._name("past"), self._name("turns")
             self._begin(begin, f"{_NONE} goto {past};")
+            self._before.setdefault(self._extent(body)[0] + 1, []).insert(0, Inserted(f" ulong {turns} = 0; "))
+            self._begins_first(self._bytes.index(b":", begin) + 1, f"if (++{turns} == 0) goto {past};")
             self._end(end, f"{past}: ;")
 
     def _check_label(self, node: Node) -> None:
@@ -959,9 +894,9 @@ class _Form(Lowering):
         if leaves and context.by_flag:
             inside = any(map(self._holds, arms))
         if not is_whole or (not inside and not self._holds(condition)):
-            self._hide_condition(node)
             self._arms_apart(arms, context)
             return
+        self._taken_whole.add(id(node))
         # After such a loop, a `goto` of all would be a branch, which copies what is after it as well.
         by_turns = inside and self._by_turns and (context.by_flag or not leaves)
         close, value = "", self._source(*self._extent(condition))
@@ -1374,10 +1309,10 @@ class _Form(Lowering):
     def _switch(self, node: Node, begin: int, context: _Context, *, is_whole: bool) -> None:
         block = node.kids[-1]
         if not is_whole:
-            self._hide_subject(node)
             self._statement(block, context.inside(self._target(node), each=context.each))
             self._cases_apart(block)
             return
+        self._taken_whole.add(id(node))
         unreached, runs = self._runs(block)
         shares = self._shares(runs)
         by_turns = self._by_turns and not shares and (context.by_flag or not self._leaves(node, context))
@@ -1466,7 +1401,7 @@ class _Form(Lowering):
                     run.labels.append(self._label(inner))
                     inner = inner.kids[-1]
                 found.append(run)
-            if self._has_case(inner):
+            if has_case(inner):
                 at = self._extent(inner)[0]
                 remedy = "Put each case directly into the block of its switch, or use if and else."
                 raise UnformedError("a case inside another statement of its switch", self._line(at), remedy=remedy)
@@ -1485,12 +1420,6 @@ class _Form(Lowering):
         # A range of cases; no operator that evaluates one side only.
         kind = "(__typeof__({on}))"
         return f"(({{on}} >= {kind}({first})) & ({{on}} <= {kind}({more[0]})))"
-
-    def _has_case(self, node: Node) -> bool:
-        """Whether a label of the `switch` around a statement is in it."""
-        if node.kind in (kinds.CASE, kinds.DEFAULT):
-            return True
-        return node.kind != kinds.SWITCH and any(map(self._has_case, node.kids))
 
     def _unreach(self, parts: Sequence[Node]) -> None:
         """Remove what nothing reaches before the first label of a `switch`, but for the variables."""

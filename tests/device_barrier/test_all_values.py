@@ -54,6 +54,15 @@ static uint chained(volatile global uint *counts, uint c, uint v)
     return 0u;
 }
 """
+CALLS = """
+static uint add(volatile global uint *counts, const uint v) { atomic_inc(counts); return v + 10u; }
+static uint flip(volatile global uint *counts, const uint v) { atomic_inc(counts + 1); return v ^ 32u; }
+static uint triple(volatile global uint *counts, const uint v) { atomic_inc(counts + 2); return v * 3u; }
+static uint more(volatile global uint *counts, const uint v) { atomic_inc(counts + 3); return v + 40u; }
+#define IF(condition) if (condition)
+#define SWITCH(value) switch (value)
+#define ON(n, arm) if (c == n) { arm }
+"""
 KERNEL = """
 kernel void k(PORTBAR_GRID_PARAM, volatile global uint *counts, global uint *out, global const uint *from, const uint turns)
 {
@@ -90,13 +99,59 @@ WAYS = {
     ),
     "returns of a function": "v = returned(counts, x, v);",
     "a chain of returns": "v = chained(counts, x, v);",
+    "conditional operators": (
+        "v = c == 0u ? add(counts, v) : c == 1u ? flip(counts, v) : c == 2u ? triple(counts, v) : more(counts, v);"
+    ),
+    "logical operators": (
+        "uint w = 0u; (void)((c == 0u && (w = add(counts, v))) || (c == 1u && (w = flip(counts, v))) || "
+        "(c == 2u && (w = triple(counts, v))) || (c == 3u && (w = more(counts, v)))); v = w;"
+    ),
+    "a statement in an expression": (
+        "v = ({ uint w = v; switch (c) { case 0u: w = add(counts, w); break; case 1u: w = flip(counts, w); break; "
+        "case 2u: w = triple(counts, w); break; case 3u: w = more(counts, w); } w; });"
+    ),
+    **{
+        name: " else ".join(f"{condition} {{ {arm} }}" for condition, arm in zip(conditions, ARMS, strict=True))
+        for name, conditions in {
+            "differences": ("if (!c)", "if (!(c - 1u))", "if (!(c - 2u))", "if (!(c - 3u))"),
+            "bits that differ": ("if (!c)", "if (!(c ^ 1u))", "if (!(c ^ 2u))", "if (!(c ^ 3u))"),
+            "the value in several ways": (
+                *("if (c == 0u)", "if ((x & 3u) == 1u)", "if ((uint)(c) == 2u)", "if (x % 4u == 3u)"),
+            ),
+            "orders": ("if (c < 1u)", "if (c < 2u)", "if (c < 3u)", "if (c < 4u)"),
+            "a macro's": ("IF(c == 0u)", "IF(c == 1u)", "IF(c == 2u)", "IF(c == 3u)"),
+            "two of which one is never": (
+                *(
+                    "if (c == 0u || c == 9u)",
+                    "if (c == 1u || c == 8u)",
+                    "if (c == 2u || c == 7u)",
+                    "if (c == 3u || c == 6u)",
+                ),
+            ),
+        }.items()
+    },
+    "a macro's switch": f"SWITCH(c) {{ {CASES} }}",
+    "a macro's arms": " else ".join(f"ON({number}u, {arm})" for number, arm in enumerate(ARMS)),
+    # Loops that end where one of all values is found.
+    **{
+        name: loop.replace(
+            "LEAVES", " ".join(f"if (c == {number}u) {{ {arm} {leave} }}" for number, arm in enumerate(ARMS))
+        )
+        for name, (loop, leave) in {
+            "a loop without a condition": ("for (;;) { LEAVES }", "break;"),
+            "a loop with a flag": ("bool more = true; while (more) { LEAVES }", "more = false; continue;"),
+            "a loop that tests at its end": ("do { LEAVES } while (true);", "break;"),
+            "a loop made of jumps": ("again: LEAVES goto again; out: ;", "goto out;"),
+        }.items()
+    },
+    "a loop of a switch": f"bool more = true; while (more) switch (c) {{ {CASES.replace('break;', 'more = false; break;')} }}",
     "a loop of switches": f"for (uint i = 0u; i < 1u; ++i) switch (x & 3u) {{ {CASES} }}",
 }
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_each_work_item_takes_its_own_of_all_branches(context: cl.Context, queue: cl.CommandQueue, way: str) -> None:
-    source = HEAD + KERNEL.replace("BODY", WAYS[way])
+    source = HEAD + CALLS + KERNEL.replace("BODY", WAYS[way])
     if quirks.has_effect(quirks.SWITCHES_NARROWED, facts(context.devices[0])):
         kernel = portbar.Program(context, source, options="-cl-opt-disable").kernel("k")
     else:

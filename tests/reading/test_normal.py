@@ -14,8 +14,14 @@ pytestmark = pytest.mark.skipif(not is_available(), reason="there is no libclang
 HEAD = '#include "portbar/device_barrier.h"\n#include "portbar/reduction.h"\n'
 MEET = "portbar_device_barrier(&grid);"
 #: The subject `n` of a switch of work-items.
-HIDDEN = "( ( n ) ^ -(get_local_id(0) >= get_local_size(0)) )"
+HIDDEN = "((n) ^ -(get_local_id(1) >= get_local_size(1)))"
 SUM = "portbar_work_group_reduce_add(scratch, 1u)"
+
+
+def ending(head: str, does: str, number: int = 1) -> str:
+    """A loop that ends in any case."""
+    turns = f"portbar_turns_{number}"
+    return f"{{ ulong {turns} = 0; {head} {{ if (++{turns} == 0) break; {does} }} }}"
 
 
 def formed(text: str, options: tuple[str, ...] = ()) -> str:
@@ -33,6 +39,7 @@ def body(text: str, before: str = "") -> str:
     )
     found = formed(source.replace("kernel", "void f(void);\nkernel", 1))
     found = found.replace("if (get_local_id(0) < get_local_size(0))", "EACH")
+    found = found.replace("(get_local_id(1) < get_local_size(1))", "HERE")
     return " ".join(found.split("a[7] = 7u;")[1].split("a[8] = 8u;")[0].split())
 
 
@@ -45,7 +52,7 @@ def body(text: str, before: str = "") -> str:
         ("if (n) f(); else { a[0] = 1u; f(); }", "if (n) { f(); W; } else { a[0] = 1u; f(); }"),
         (
             "if (n) if (a[0]) a[1] = 1u; else a[1] = 2u; else while (a[2]) a[2] = a[3];",
-            "if (n) { if (a[0]) a[1] = 1u; else a[1] = 2u; W; } else { EACH while (a[2]) a[2] = a[3]; }",
+            f"if (n) {{ if (a[0]) a[1] = 1u; else a[1] = 2u; W; }} else {{ EACH {ending('while (a[2])', 'a[2] = a[3];')} }}",
         ),
         (
             "switch (n) { case 1u: if (a[0]) f(); break; case 2u: a[0] = 1u; break; default: f(); break; }",
@@ -125,7 +132,7 @@ def test_a_loop_that_some_may_leave_before_others_is_under_a_condition_on_ids(lo
 
 def test_of_loops_in_loops_the_outermost_that_some_may_leave_is_under_the_condition() -> None:
     inner = "while (a[n]) { for (uint k = 0u; k < a[1]; ++k) f(); }"
-    expected = "{ EACH while (a[n]) { for (uint k = 0u; k < a[1]; ++k) f(); } }"
+    expected = f"{{ EACH {ending('while (a[n])', 'for (uint k = 0u; k < a[1]; ++k) f();')} }}"
     assert body(f"for (uint j = 0u; j < n; ++j) {inner}") == f"for (uint j = 0u; j < n; ++j) {expected}"
 
 
@@ -134,7 +141,7 @@ def test_loops_of_functions_without_a_barrier_are_under_the_condition_too() -> N
     found = formed(
         f"{HEAD}{function}kernel void k(PORTBAR_GRID_PARAM, global uint *a)\n{{ PORTBAR_ENTER(grid); {MEET} }}\n"
     )
-    assert "{ if (get_local_id(0) < get_local_size(0)) while (a[v]) ++v; }" in found
+    assert f"{{ if (get_local_id(0) < get_local_size(0)) {ending('while (a[v])', '++v;')} }}" in " ".join(found.split())
 
 
 def test_parameters_of_helper_functions_may_differ() -> None:
@@ -153,7 +160,7 @@ def test_a_loop_from_a_macro_is_written_out_where_it_is_under_the_condition() ->
     )
     assert found.count("{ EACH for (uint k = 0u;") == 2
     found = body("TWICE(while (a[0]) f();)", "#define TWICE(x) x x\n")
-    assert found == "TWICE( { EACH { EACH while (a[0]) f(); } } )"
+    assert found == f"TWICE( {{ EACH {{ EACH {ending('while (a[0])', 'f();')} }} }})"
 
 
 @pytest.mark.parametrize(
@@ -304,7 +311,7 @@ def test_branches_in_the_end_of_others_have_ends_of_their_own(text: str, *, has_
         (f"for (;;) {{ if (n) break; {MEET} }} {_MANY}", "for (;;) { B; if (portbar_gone != 0u) break; B; W; if (n)"),
         (
             f"for (;;) {{ while (a[0]) {{ if (n) return; f(); }} {MEET} }} {_MANY}",
-            "{ W; portbar_left_2 = 1u; goto portbar_out_2; } f(); } } portbar_out_2: W; if (portbar_left_2 == 1u) {",
+            "{ W; portbar_left_2 = 1u; goto portbar_out_2; } f(); } } } portbar_out_2: W; if (portbar_left_2 == 1u) {",
         ),
         (
             f"for (;;) {{ if (n) {{ {MEET} if (a[0]) return; {MEET} }} f(); }} {_MANY}",
@@ -341,7 +348,7 @@ def test_a_loop_right_after_a_jump_of_all_is_left_within_itself(loop: str) -> No
         # In a loop of their own, it would cost something in each turn.
         (
             "while (a[2]) { if (n) { if (a[0]) f(); continue; } if (a[1]) continue; }",
-            "if (n) { if (a[0]) f(); continue; } if (a[1]) continue;",
+            "if (n) { if (a[0]) f(); continue; } if ((!(a[1]) ^ HERE)) continue;",
         ),
     ],
 )
@@ -414,7 +421,7 @@ def test_some_work_items_may_jump_beside_jumps_of_all() -> None:
 def test_a_loop_made_of_jumps_of_some_work_items_may_be_under_a_flag() -> None:
     found = body(f"for (;;) {{ {MEET} if (n) break; again: f(); if (a[n]) goto again; }} {_MANY}")
     assert "if (portbar_gone == 0u) { if (get_local_id(0) >= get_local_size(0)) goto portbar_past_" in found
-    assert re.search(r"again: f\(\); if \(a\[n\]\) goto again; portbar_past_\d+: ; } W;", found)
+    assert re.search(r"== 0\) goto portbar_past_\d+; f\(\); if \(a\[n\]\) goto again; portbar_past_\d+: ; } W;", found)
     found = body(f"if (a[0]) goto one; {MEET} one: f(); again: f(); if (a[n]) goto again; {_MANY}")
     assert "portbar_gone = portbar_gone == 1u ? 0u : portbar_gone; one: f(); if (get_local_id(0) >=" in found
 
@@ -444,13 +451,61 @@ def test_compilers_do_not_know_the_last_of_several_values() -> None:
     """Of a chain for all values, LLVM makes a `switch` without a default."""
     chain = " else ".join(f"if (a[0] == {number}u) ++a[1];" for number in range(4))
     found = body(f"{chain} {MEET}")
-    assert "if (a[0] == 0u) ++a[1]; else if (a[0] == 1u) ++a[1]; else if ( !(" in found
+    assert "if (a[0] == 0u) ++a[1]; else if (a[0] == 1u) ++a[1]; else if ((!(" in found
     for number in (2, 3):
-        assert f"if ( !( a[0] == {number}u ) ^ (get_local_id(0) < get_local_size(0)) ) " in found
+        assert f"if ((!(a[0] == {number}u) ^ HERE)) " in found
     assert "^" not in body(f"if (a[0] == 0u) f(); else if (a[0] == 1u) f(); else if (n == 2u) f(); {MEET}")
     assert f"if (a[0] == 3u) {{ B; {MEET}" in body(f"{chain} if (a[0] == 3u) {{ {MEET} }}")
     found = body(f"switch (n) {{ case 0u: f(); break; default: __builtin_unreachable(); }} {MEET}")
     assert f"switch {HIDDEN} {{ case 0u: f(); W; break; default: (void)0; }}" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("v = a[0] == 0u ? 1u : a[0] == 1u ? 2u : a[0] == 2u ? 3u : 4u;", ["a[0] == 2u"]),
+        ("v = (a[0] == 0u && n == 1u) || (a[0] == 1u) || (a[0] == 2u && n == 2u);", ["a[0] == 2u"]),
+        ("if (!a[0]) f(); else if (!(a[0] - 1u)) f(); else if (!(a[0] ^ 2u)) f();", ["!(a[0] ^ 2u)"]),
+        ("const uint c = n & 3u; if (c == 0u) f(); if ((n & 3u) == 1u) f(); if (c == 2u) f();", ["c == 2u"]),
+        ("const bool b = n == 0u; if (n == 1u) f(); v = (uint)(n == 2u) + (n != 3u);", ["n == 2u", "n != 3u"]),
+        ("if (n < 1u) f(); else if (n < 2u) f(); else if (n < 3u) f();", ["n < 3u"]),
+        ("if (v < n) f(); if (v + 1u < n) f(); if (v + 2u < n) f(); if (v + 3u < n) f();", []),
+        ("if (n == 0u) f(); while (n == 1u) f(); if (n == 2u) f();", ["n == 2u"]),
+        ("if (n) f(); if (n - 1u) f(); if (n - 2u) f();", ["n - 2u"]),
+        # The operator is in the macro.
+        ("if (n == 0u) f(); if (n == 1u) f(); v = IS(n, 2u) ? 1u : 2u;", ["IS(n, 2u)"]),
+        ("if (n == 0u) f(); if (n == 1u) f(); v = CHOSEN(n, 1u, 2u);", []),
+        ("if (n == 0u) f(); if (n == 1u) f(); IF(n == 2u) f();", ["n == 2u"]),
+        ("const uint2 w = (uint2)(n); const int2 e = w == 0u, g = w == 1u, h = w == 2u;", []),
+        ("uint w[N == 2 ? 1 : 2]; if (N == 0) f(); if (N == 1) f(); if (N == 2) f(); w[0] = sizeof(v == 1u);", []),
+    ],
+)
+def test_comparisons_of_a_variable_from_the_third_on_are_hidden(text: str, hidden: list[str]) -> None:
+    macros = (
+        "#define IS(x, y) ((x) == (y))\n#define CHOSEN(c, x, y) ((c) ? (x) : (y))\n#define IF(c) if (c)\n#define N 2\n"
+    )
+    found = body(f"uint v = 0u; {text}", macros)
+    assert re.findall(r"\(!\(((?:(?!\(!\().)*?)\) \^ HERE\)", found) == hidden
+
+
+@pytest.mark.parametrize(
+    ("loop", "has_end"),
+    [
+        ("for (;;) { if (a[0] == 1u) break; }", True),
+        ("for (;;) if (a[0] == 1u) break;", True),
+        ("bool more = true; while (more) { if (a[0] == 1u) more = false; }", True),
+        ("do { if (a[0] == 1u) break; f(); } while (1);", True),
+        ("while (a[0] != 3u) f();", True),
+        ("uint v = 0u; while (v < n) ++v;", False),
+        ("uint v = 0u; while (v != n && a[v]) ++v;", False),
+        ("for (uint v = 0u; v < 9u; ++v) f();", False),
+        ("do { if (a[0] == 1u) break; f(); } while (0);", False),
+        (f"for (;;) {{ {MEET} if (n) break; }}", False),
+    ],
+)
+def test_a_loop_whose_condition_counts_no_turns_has_an_end(loop: str, *, has_end: bool) -> None:
+    assert ("if (++portbar_turns_" in body(loop)) is has_end
+    assert ("ulong portbar_turns_" in body(loop)) is has_end
 
 
 def test_a_macro_that_may_return_is_left_by_no_flag() -> None:
@@ -460,9 +515,9 @@ def test_a_macro_that_may_return_is_left_by_no_flag() -> None:
 
 def test_loops_made_of_jumps_are_under_a_condition() -> None:
     nobody = "if (get_local_id(0) >= get_local_size(0)) goto portbar_past_"
-    assert f"{nobody}2; again: f(); if (a[0]) goto again; portbar_past_2: ;" in body(
-        "again: f(); if (a[0]) goto again;"
-    )
+    found = body("again: f(); if (a[0]) goto again;")
+    ends = "if (++portbar_turns_3 == 0) goto portbar_past_2;"
+    assert f"{nobody}2; again: {ends} f(); if (a[0]) goto again; portbar_past_2: ;" in found
     assert nobody not in body(f"again: f(); {MEET} if (n) goto again;")
     assert nobody not in body("if (a[0]) goto out; f(); out: f();")
     nested = body("one: f(); two: f(); if (a[0]) goto two; if (a[1]) goto one; f();")

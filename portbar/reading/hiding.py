@@ -1,0 +1,229 @@
+"""Branches of work-items of which a compiler does not know that one of them is always taken.
+
+Where it knows all values that something has, it makes a `switch` without a default of the comparisons with them. PoCL takes
+the default that is left out for a way to the end of the kernel, which has no barrier: the quirk pocl-all-values. So the subject
+of each `switch`, and comparisons of a variable from the third in a function on, however they are written, depend on a condition
+on ids that a compiler learns of after PoCL has parted the barriers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from portbar.reading import kinds
+from portbar.reading.edits import Inserted, UnformedError, flat
+from portbar.reading.loops import LOOPS, parts
+from portbar.reading.lowering import Lowering
+from portbar.reading.tree import VARIABLE, Node, below
+from portbar.reading.written import ATTRIBUTED
+
+#: True in each work-item, which compilers cannot tell from the form's own conditions: those ask for the first dimension.
+_HERE: Final = "(get_local_id(1) < get_local_size(1))"
+_NOWHERE: Final = "(get_local_id(1) >= get_local_size(1))"
+#: Comparisons of a variable that stay as they are: of two, a compiler makes no `switch` without a default.
+_MOST_COMPARED: Final = 2
+_UNREACHABLE: Final = "__builtin_unreachable"
+_EQUALITY: Final = {kinds.EQ: "==", kinds.NE: "!="}
+_ORDER: Final = {kinds.LT: "<", kinds.GT: ">", kinds.LE: "<=", kinds.GE: ">="}
+_BOTH: Final = {kinds.BOTH: "&&", kinds.EITHER: "||"}
+_WRAPPED: Final = (kinds.PAREN, kinds.CONVERSION)
+#: Types of which `!` is an int.
+_SCALARS: Final = frozenset({
+    "bool", "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "float", "double", "size_t",
+})  # fmt: skip
+
+
+class Hiding(Lowering):
+    """Conditions whose outcome the author's program knows, and a compiler must not."""
+
+    def __init__(self, *arguments: object, **named: object) -> None:
+        super().__init__(*arguments, **named)  # type: ignore[arg-type]
+        #: Branches that a work-group takes as a whole.
+        self._taken_whole: set[int] = set()
+        #: Loops that were given an end.
+        self._ending: set[tuple[int, int]] = set()
+        #: The variables from which those of a function were computed where they are declared.
+        self._roots: dict[int, frozenset[int]] = {}
+
+    def _hide(self, body: Node) -> None:
+        """Hide what a function compares, once all other edits of it are made."""
+        begins: dict[int, int] = {}
+        for node in below(body):
+            if node.kind == kinds.SWITCH and id(node) not in self._taken_whole:
+                self._hide_subject(node)
+            elif node.kind == ATTRIBUTED and node.kids:
+                begins[id(node.kids[-1])] = self._extent(node)[0]
+            elif node.kind in LOOPS and not self._holds(node):
+                self._give_end(node, begins.get(id(node), self._extent(node)[0]))
+        counts = Counter[int]()
+        done: set[tuple[int, int]] = set()
+        self._roots.clear()
+        for leaf, is_hidden in self._comparisons(body):
+            roots = self._roots_of(leaf)
+            counts.update(roots)
+            if not is_hidden or all(counts[root] <= _MOST_COMPARED for root in roots):
+                continue
+            begin, end = self._extent(leaf)
+            # A macro may write an argument twice.
+            if (begin, end) in done or self._tree.number(leaf) is not None or not self._is_scalar(leaf):
+                continue
+            done.add((begin, end))
+            self._before.setdefault(begin, []).append(Inserted("(!("))
+            self._after.setdefault(end, []).insert(0, Inserted(f") ^ {_HERE})"))
+
+    def _hide_subject(self, node: Node) -> None:
+        """Hide which values the subject of a `switch` of work-items may have; no loop may have its cases."""
+        for loop in (one for one in below(node.kids[-1]) if one.kind in LOOPS and has_case(one)):
+            at = self._extent(loop)[0]
+            remedy = "Begin the loop with an `if` in its first turn."
+            raise UnformedError("a case inside a loop of its switch", self._line(at), remedy=remedy)
+        if self._is_around(node.kids[0]):
+            begin, end = self._extent(node.kids[0])
+            self._before.setdefault(begin, []).append(Inserted("("))
+            self._after.setdefault(end, []).insert(0, Inserted(f") ^ -{_NOWHERE}"))
+
+    def _give_end(self, node: Node, begin: int) -> None:
+        """Let a loop end in any case, after more turns than anyone waits for, unless its condition counts the turns.
+
+        Where what it asks for does not change, a compiler asks before the loop, and leaves one that never ends for the case
+        that none of it holds. PoCL finds no way from there to the barrier.
+        """
+        loop, extent = parts(self._tree, node), self._extent(node)
+        # A macro may write an argument twice.
+        if loop is None or extent in self._ending or self._tree.word_at(extent[0]) not in {"for", "while", "do"}:
+            return
+        if loop.condition is not None and (self._counts(loop.condition) or self._tree.number(loop.condition) == 0):
+            return
+        self._ending.add(extent)
+        turns = self._name("turns")
+        self._begin(begin, f"{{ ulong {turns} = 0;")
+        self._after.setdefault(self._ends(node), []).insert(0, Inserted(" }"))
+        start, text = self._extent(loop.body)[0], f"if (++{turns} == 0) break;"
+        if loop.body.kind == kinds.BLOCK:
+            self._after.setdefault(start + 1, []).insert(0, Inserted(f" {text} "))
+        else:
+            self._before.setdefault(start, []).insert(0, Inserted(f"{{ {text} "))
+            self._after.setdefault(self._ends(loop.body), []).append(Inserted(" }"))
+
+    def _counts(self, condition: Node) -> bool:
+        """Whether a condition compares numbers in a way that counts the turns of a loop."""
+        inner = _bare(condition)
+        if inner.kind != kinds.BINARY:
+            return False
+        operator = self._tree.operator(inner)
+        if operator in _BOTH:
+            return any(map(self._counts, inner.kids))
+        return operator in _ORDER or (operator in _EQUALITY and not any(map(self._is_number, inner.kids)))
+
+    def _reach(self, body: Node) -> None:
+        """Let statements end that an author says are never reached: PoCL takes them for ways to the end of the kernel."""
+        for node in below(body):
+            if node.kind == kinds.CALL and self._tree.called(node)[1] == _UNREACHABLE:
+                begin, end = self._extent(node)
+                if self._tree.word_at(begin) == _UNREACHABLE:
+                    self._replace(begin, end, "(void)0")
+
+    def _comparisons(self, node: Node) -> Iterator[tuple[Node, bool]]:
+        """The comparisons in a part of a function in the author's order, and whether each is to be hidden."""
+        kind, kids = node.kind, node.kids
+        if kind == kinds.IF:
+            if id(node) not in self._taken_whole:
+                yield from self._decided(kids[0], is_hidden=self._is_around(kids[0]))
+            kids = kids[1:]
+        elif kind in LOOPS:
+            loop = parts(self._tree, node)
+            if loop is None:
+                return
+            if loop.condition is not None:
+                # Compilers count the turns of a loop by it.
+                yield from self._decided(loop.condition, is_hidden=False)
+            kids = [part for part in (loop.initial, loop.body) if part is not None]
+        elif kind == kinds.SWITCH:
+            kids = kids[1:]
+        elif kind == kinds.CASE:
+            kids = kids[-1:]
+        elif kind == kinds.SIZEOF:
+            return
+        elif kind == VARIABLE:
+            initial = self._tree.initial(node)
+            kids = [initial] if initial is not None else []
+            self._roots[node.key] = self._roots_of(initial) if initial is not None else frozenset()
+        elif kind in (kinds.TERNARY, kinds.BINARY, kinds.UNARY) and (kind == kinds.TERNARY or self._decides(node)):
+            if kind != kinds.TERNARY:
+                yield from self._decided(node, is_hidden=True)
+                return
+            yield from self._decided(kids[0], is_hidden=self._are_apart(kids, "?"))
+            kids = kids[1:]
+        for kid in kids:
+            yield from self._comparisons(kid)
+
+    def _decides(self, node: Node) -> bool:
+        """Whether an expression is true or false, and a compiler may know which: of an order it seldom does."""
+        if node.kind == kinds.UNARY:
+            return self._tree.unary(node) == kinds.LOGICAL_NOT
+        return node.kind == kinds.BINARY and (
+            self._tree.operator(node) in _EQUALITY or self._tree.operator(node) in _BOTH
+        )
+
+    def _decided(self, node: Node, *, is_hidden: bool) -> Iterator[tuple[Node, bool]]:
+        """The comparisons in a condition, which are hidden where the author wrote them and their surroundings."""
+        inner = _bare(node)
+        operator = self._tree.operator(inner) if inner.kind == kinds.BINARY else 0
+        if operator in _ORDER and not any(map(self._is_number, inner.kids)):
+            for kid in inner.kids:
+                yield from self._comparisons(kid)
+            return
+        if operator in _BOTH and self._are_apart(inner.kids, _BOTH[operator]):
+            for kid in inner.kids:
+                yield from self._decided(kid, is_hidden=is_hidden)
+            return
+        if not inner.kids and inner.kind in (*kinds.LITERALS, kinds.TRUTH):
+            return
+        # The sides of an operator that a macro writes cannot be told apart.
+        written = {**_EQUALITY, **_ORDER}.get(operator)
+        yield node if written is None or not self._are_apart(inner.kids, written) else inner, is_hidden
+        for kid in inner.kids:
+            yield from self._comparisons(kid)
+
+    def _roots_of(self, node: Node) -> frozenset[int]:
+        """The variables that an expression is computed from, and those behind them, but for what it loads by them."""
+        if node.kind == kinds.REFERENCE:
+            key = self._tree.referenced(node)[1]
+            return self._roots.get(key, frozenset()) | {key}
+        kids = node.kids[:1] if node.kind == kinds.SUBSCRIPT else node.kids
+        return frozenset().union(*map(self._roots_of, kids))
+
+    def _is_number(self, node: Node) -> bool:
+        return _bare(node).kind in kinds.LITERALS or self._tree.number(node) is not None
+
+    def _is_scalar(self, node: Node) -> bool:
+        """Whether `!` of a value is an int."""
+        return self._tree.is_pointer(node) or self._tree.canonical_type(node) in _SCALARS
+
+    def _are_apart(self, parts_of_it: Sequence[Node], operator: str) -> bool:
+        """Whether the author wrote this operator between the first two parts of an expression, and no macro did."""
+        end, begin = self._extent(parts_of_it[0])[1], self._extent(parts_of_it[1])[0]
+        return end < begin and flat(self._bytes[end:begin].decode(errors="replace")) == operator
+
+    def _is_around(self, condition: Node) -> bool:
+        """Whether the author wrote the brackets around a condition, and no macro did."""
+        begin, end = self._extent(condition)
+        at = self._skip(end)
+        bracket = self._bytes.rfind(b"(", 0, begin)
+        return self._bytes[at : at + 1] == b")" and bracket >= 0 and self._skip(bracket + 1) == begin
+
+
+def _bare(node: Node) -> Node:
+    """An expression without brackets and implicit conversions around it."""
+    while node.kind in _WRAPPED and len(node.kids) == 1:
+        node = node.kids[0]
+    return node
+
+
+def has_case(node: Node) -> bool:
+    """Whether a label of the `switch` around a statement is in it."""
+    if node.kind in (kinds.CASE, kinds.DEFAULT):
+        return True
+    return node.kind != kinds.SWITCH and any(map(has_case, node.kids))
