@@ -96,12 +96,15 @@ class Hiding(Lowering):
             return
         if loop.condition is not None and (self._counts(loop.condition) or self._tree.number(loop.condition) == 0):
             return
+        start, is_block = self._extent(loop.body)[0], loop.body.kind == kinds.BLOCK
+        if is_block and self._bytes[start : start + 1] != b"{":
+            return
         self._ending.add(extent)
         turns = self._name("turns")
         self._begin(begin, f"{{ ulong {turns} = 0;")
         self._after.setdefault(self._ends(node), []).insert(0, Inserted(" }"))
-        start, text = self._extent(loop.body)[0], f"if (++{turns} == 0) break;"
-        if loop.body.kind == kinds.BLOCK:
+        text = f"if (++{turns} == 0) break;"
+        if is_block:
             self._after.setdefault(start + 1, []).insert(0, Inserted(f" {text} "))
         else:
             self._before.setdefault(start, []).insert(0, Inserted(f"{{ {text} "))

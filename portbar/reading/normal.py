@@ -277,6 +277,8 @@ class _Form(Hiding):
         if self._labels:
             self._part_goto_loops(block)
         self._hide(block)
+        if not self._tree.is_kernel(function) and self._begins_with_a_loop(block):
+            self._before.setdefault(begin + 1, []).insert(0, Inserted(f" {self._work} "))
         if self._jumps_made:
             self._before.setdefault(begin + 1, []).insert(0, Inserted(f" uint {_LEFT} = 0u; "))
         if self._flagged:
@@ -286,6 +288,20 @@ class _Form(Hiding):
             self._before.setdefault(begin + 1, []).insert(0, Inserted(f" {self._result} {_RESULT}; "))
             meeting += f" return {_RESULT};"
         self._begin(end - 1, meeting)
+
+    def _begins_with_a_loop(self, block: Node) -> bool:
+        """Whether a loop without a barrier is before the first barrier of a function.
+
+        Right after the barrier before the call, PoCL 5.0 finds no end of the loop's part, and ends the process or compiles for
+        ever.
+        """
+        first = self._collectives[0] if self._collectives else self._body[1]
+        before = (node for node in below(block) if self._extent(node)[0] < first and not self._holds(node))
+        return any(node.kind in (*LOOPS, kinds.LABEL) or self._is_of_author(node) for node in before)
+
+    def _is_of_author(self, node: Node) -> bool:
+        """Whether a part is a call of a function of the author's."""
+        return node.kind == kinds.CALL and self._tree.defined(*self._tree.called(node)[:2]) is not None
 
     def _branches_of(self, function: Node) -> int:
         """How many branches with a barrier a function has, with those of the functions that it calls."""
@@ -442,10 +458,14 @@ class _Form(Hiding):
             for jump in (one for one in below(body) if one.kind == kinds.GOTO):
                 if begin < self._label_of(jump).begin < end and not begin <= self._extent(jump)[0] < end:
                     raise self._into_a_loop(jump)
-            past, turns = self._name("past"), self._name("turns")
+            past = self._name("past")
             self._begin(begin, f"{_NONE} goto {past};")
-            self._before.setdefault(self._extent(body)[0] + 1, []).insert(0, Inserted(f" ulong {turns} = 0; "))
-            self._begins_first(self._bytes.index(b":", begin) + 1, f"if (++{turns} == 0) goto {past};")
+            block = next((one for one in (body, *body.kids) if one.kind == kinds.BLOCK), body)
+            if self._is_block(block):
+                # As of other loops, a compiler must not know that this one may not end.
+                turns = self._name("turns")
+                self._before.setdefault(self._extent(block)[0] + 1, []).insert(0, Inserted(f" ulong {turns} = 0; "))
+                self._begins_first(self._bytes.index(b":", begin) + 1, f"if (++{turns} == 0) goto {past};")
             self._end(end, f"{past}: ;")
 
     def _check_label(self, node: Node) -> None:
@@ -642,7 +662,8 @@ class _Form(Hiding):
         self._list(parts, context.inside(arm=arm))
         opens, closes = self._turn(f"{_GONE} == 0u", self._leaving(leaving))
         opening.text += f" {opens}{self._work} "
-        closing.text = f" {arm.meeting.text(self._barrier, self._work)} {self._work} {closes} "
+        before = f"{self._work} " if arm.meeting.alone and self._ends_in_a_branch(parts[-1]) else ""
+        closing.text = f" {before}{arm.meeting.text(self._barrier, self._work)} {self._work} {closes} "
         return after
 
     def _turn(self, condition: str, after: str = "") -> tuple[str, str]:
@@ -851,7 +872,8 @@ class _Form(Hiding):
 
         def closing() -> str:
             # Without what tells them apart, a compiler merges the ends of two branches into one copy after both.
-            before = f"{self._work} " if target and self._ends_in_a_branch(node) else ""
+            is_joined = target is not None or meeting.alone
+            before = f"{self._work} " if is_joined and self._ends_in_a_branch(node) else ""
             arrives = self._arrives(target.begin, kinds.CONTINUE) if target else ""
             ends = meeting.text(self._barrier, self._work)
             return f"{before}{ends} {arrives}{last or ('' if target else self._work)} "
@@ -872,9 +894,10 @@ class _Form(Hiding):
             after.text = f" {closing()}}} "
 
     def _ends_in_a_branch(self, node: Node) -> bool:
-        """Whether a turn of a loop ends in a branch of work-items.
+        """Whether a turn of a loop, or an arm of a branch, ends in a branch of work-items.
 
-        Right before the barrier at the end of a turn of a loop in a loop, PoCL 5.0 takes one for a branch that all take.
+        Right before the barrier at the end of a turn of a loop in a loop, PoCL 5.0 takes one for a branch that all take. Where
+        work-items jump to the end of an arm as well, it does not find the part before the barrier.
         """
         last = (node.kids[-1] if node.kids else None) if node.kind == kinds.BLOCK else node
         if last is None or not self._shapes.ends(last):

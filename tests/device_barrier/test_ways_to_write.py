@@ -464,6 +464,83 @@ kernel void k(PORTBAR_GRID_PARAM, volatile global uint *c, const uint n)
     assert c.get().tolist() == [3 * groups, 54 * groups, 3 * groups]
 
 
+_JUMPS_TO_THE_END = "if (lid & 1u) { if (x[k] == 1u) continue; } else { if (x[k] == 2u) continue; }"
+_SUM = "v += portbar_work_group_reduce_add(scratch, 1u);"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"if (n == 99u) {{ v = 77u; }} else {{ {_SUM} {_JUMPS_TO_THE_END} }}",
+        f"if (n == 99u) {{ {_SUM} }} else {{ switch (n) {{ case 3u: {_SUM} break; default: break; }} {_JUMPS_TO_THE_END} }}",
+        f"if (n == 98u) break; {_SUM} {_JUMPS_TO_THE_END}",
+        f"if (n) {{ if (n == 98u) break; {_SUM} {_JUMPS_TO_THE_END} }}",
+        f"if (n) {{ if (n == 98u) break; {_SUM} {_JUMPS_TO_THE_END} ++v; }} v += 100u;",
+    ],
+)
+def test_work_items_may_jump_from_two_branches_to_the_end_of_a_turn(
+    context: cl.Context, queue: cl.CommandQueue, body: str
+) -> None:
+    """PoCL 5.0 ended the process where the branches come right before that end."""
+    text = f"""{HEAD}#include "portbar/reduction.h"
+kernel void k(PORTBAR_GRID_PARAM, global uint *out, global const uint *x, const uint n)
+{{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    const uint lid = (uint)get_local_id(0);
+    uint v = 0u;
+    for (uint k = 0u; k < n; ++k) {{
+        {body}
+    }}
+    if (n == 3u) {{ {_SUM} }}
+    if (n == 3u) {{ {_SUM} }}
+    out[portbar_global_id(&grid)] = v;
+}}
+"""
+    kernel = support.kernel(context, text, "k")
+    out, x = zeros(queue, 8), support.to_device(queue, np.arange(4, dtype=np.uint32))
+    kernel(queue, None, (8,), out, x, np.uint32(3), num_groups=1).wait()
+    expected = []
+    for lid in range(8):
+        stays = [k != (1 if lid & 1 else 2) for k in range(3)]
+        expected.append(8 * 5 + sum(stays) * ("++v" in body) + 100 * sum(stays) * ("100u" in body))
+    assert out.get().tolist() == expected
+
+
+@pytest.mark.parametrize("begins", ["for (uint j = 2u; j > 0u; --j) atomic_add(c, 1u);", "twice(c);"])
+def test_a_function_with_a_barrier_may_begin_with_a_loop(
+    context: cl.Context, queue: cl.CommandQueue, begins: str
+) -> None:
+    """PoCL 5.0 ended the process, or compiled it for ever, where the call was in a branch."""
+    text = f"""{HEAD}#include "portbar/reduction.h"
+static void twice(volatile global uint *c) {{ for (uint j = 2u; j > 0u; --j) atomic_add(c, 1u); }}
+static uint counted(volatile global uint *c, PORTBAR_SCRATCH_PARAM scratch)
+{{
+    {begins}
+    return portbar_work_group_reduce_min(scratch, 5u);
+}}
+kernel void k(PORTBAR_GRID_PARAM, global uint *out, volatile global uint *c, const uint n)
+{{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    uint v = 1u;
+    if (n == 1u) {{
+    }} else {{
+        if (n) {{
+            if (counted(c, scratch))
+                v += portbar_work_group_reduce_add(scratch, 1u);
+        }}
+    }}
+    out[portbar_global_id(&grid)] = v;
+}}
+"""
+    kernel = support.kernel(context, text, "k")
+    out, c = zeros(queue, 8), zeros(queue, 1)
+    kernel(queue, None, (8,), out, c, np.uint32(3), num_groups=1).wait()
+    assert out.get().tolist() == [9] * 8
+    assert c.get().tolist() == [16]
+
+
 def test_a_turn_of_a_loop_in_a_loop_may_end_in_a_branch_of_work_items(
     context: cl.Context, queue: cl.CommandQueue
 ) -> None:

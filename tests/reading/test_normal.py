@@ -518,6 +518,10 @@ def test_loops_made_of_jumps_are_under_a_condition() -> None:
     found = body("again: f(); if (a[0]) goto again;")
     ends = "if (++portbar_turns_3 == 0) goto portbar_past_2;"
     assert f"{nobody}2; again: {ends} f(); if (a[0]) goto again; portbar_past_2: ;" in found
+    function = "static uint g(global uint *a) { uint v = 0u; again: ++v; if (a[v]) goto again; return v; }\n"
+    found = formed(f"{HEAD}{function}kernel void k(PORTBAR_GRID_PARAM)\n{{ PORTBAR_ENTER(grid); {MEET} }}\n")
+    assert "static uint g(global uint *a) { ulong portbar_turns_" in found
+    assert body("{ f(); } again: f(); if (a[0]) goto again;").startswith("{ f(); }")
     assert nobody not in body(f"again: f(); {MEET} if (n) goto again;")
     assert nobody not in body("if (a[0]) goto out; f(); out: f();")
     nested = body("one: f(); two: f(); if (a[0]) goto two; if (a[1]) goto one; f();")
