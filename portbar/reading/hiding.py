@@ -16,7 +16,7 @@ from portbar.reading import kinds
 from portbar.reading.edits import Inserted, UnformedError, flat
 from portbar.reading.loops import LOOPS, parts
 from portbar.reading.lowering import Lowering
-from portbar.reading.tree import VARIABLE, Node, below
+from portbar.reading.tree import PARAMETER, VARIABLE, Node, below
 from portbar.reading.written import ATTRIBUTED
 
 #: True in each work-item, which compilers cannot tell from the form's own conditions: those ask for the first dimension.
@@ -28,6 +28,9 @@ _UNREACHABLE: Final = "__builtin_unreachable"
 _EQUALITY: Final = {kinds.EQ: "==", kinds.NE: "!="}
 _ORDER: Final = {kinds.LT: "<", kinds.GT: ">", kinds.LE: "<=", kinds.GE: ">="}
 _BOTH: Final = {kinds.BOTH: "&&", kinds.EITHER: "||"}
+_COMPARING: Final = {**_EQUALITY, **_ORDER}
+#: The beginnings of names of functions whose results no compiler knows anything about.
+_ASKING: Final = ("portbar_", "get_", "atomic_", "atom_")
 _WRAPPED: Final = (kinds.PAREN, kinds.CONVERSION)
 #: Types of which `!` is an int.
 _SCALARS: Final = frozenset({
@@ -46,9 +49,12 @@ class Hiding(Lowering):
         self._ending: set[tuple[int, int]] = set()
         #: The variables from which those of a function were computed where they are declared.
         self._roots: dict[int, frozenset[int]] = {}
+        #: Those that hold a number from their declaration on.
+        self._numbers: set[int] = set()
+        self._is_called = False
 
-    def _hide(self, body: Node) -> None:
-        """Hide what a function compares, once all other edits of it are made."""
+    def _hide(self, body: Node, *, is_called: bool) -> None:
+        """Hide what a function compares, once all other edits of it are made; whether others call it."""
         begins: dict[int, int] = {}
         for node in below(body):
             if node.kind == kinds.SWITCH and id(node) not in self._taken_whole:
@@ -60,6 +66,8 @@ class Hiding(Lowering):
         counts = Counter[int]()
         done: set[tuple[int, int]] = set()
         self._roots.clear()
+        self._numbers.clear()
+        self._is_called = is_called
         for leaf, is_hidden in self._comparisons(body):
             roots = self._roots_of(leaf)
             counts.update(roots)
@@ -152,7 +160,10 @@ class Hiding(Lowering):
         elif kind == VARIABLE:
             initial = self._tree.initial(node)
             kids = [initial] if initial is not None else []
-            self._roots[node.key] = self._roots_of(initial) if initial is not None else frozenset()
+            if initial is not None:
+                self._roots[node.key] = self._roots_of(initial, loads=False)
+                if self._is_number(initial):
+                    self._numbers.add(node.key)
         elif kind in (kinds.TERNARY, kinds.BINARY, kinds.UNARY) and (kind == kinds.TERNARY or self._decides(node)):
             if kind != kinds.TERNARY:
                 yield from self._decided(node, is_hidden=True)
@@ -174,32 +185,50 @@ class Hiding(Lowering):
         """The comparisons in a condition, which are hidden where the author wrote them and their surroundings."""
         inner = _bare(node)
         operator = self._tree.operator(inner) if inner.kind == kinds.BINARY else 0
-        if operator in _ORDER and not any(map(self._is_number, inner.kids)):
-            for kid in inner.kids:
-                yield from self._comparisons(kid)
-            return
+        compares = operator in _COMPARING
         if operator in _BOTH and self._are_apart(inner.kids, _BOTH[operator]):
             for kid in inner.kids:
                 yield from self._decided(kid, is_hidden=is_hidden)
             return
-        if not inner.kids and inner.kind in (*kinds.LITERALS, kinds.TRUTH):
-            return
         # The sides of an operator that a macro writes cannot be told apart.
-        written = {**_EQUALITY, **_ORDER}.get(operator)
-        yield node if written is None or not self._are_apart(inner.kids, written) else inner, is_hidden
+        is_inner = compares and self._are_apart(inner.kids, _COMPARING[operator])
+        if any(map(self._is_number, inner.kids)) if compares else not self._is_known(inner):
+            yield inner if is_inner else node, is_hidden
         for kid in inner.kids:
             yield from self._comparisons(kid)
 
-    def _roots_of(self, node: Node) -> frozenset[int]:
-        """The variables that an expression is computed from, and those behind them, but for what it loads by them."""
+    def _is_known(self, node: Node) -> bool:
+        """Whether a compiler learns nothing from the truth of a value: a number, a `bool`, and what is asked of portbar."""
+        if node.kind == kinds.UNARY and self._tree.unary(node) == kinds.LOGICAL_NOT:
+            return self._is_known(_bare(node.kids[0]))
+        if node.kind == kinds.CALL:
+            return self._tree.called(node)[1].startswith(_ASKING)
+        if node.kind == kinds.REFERENCE:
+            return self._tree.canonical_type(node) == "bool"
+        return not node.kids and node.kind in (*kinds.LITERALS, kinds.TRUTH)
+
+    def _roots_of(self, node: Node, *, loads: bool = True) -> frozenset[int]:
+        """The variables that an expression is computed from, and those behind them; pointers only of what it loads itself."""
         if node.kind == kinds.REFERENCE:
             key = self._tree.referenced(node)[1]
             return self._roots.get(key, frozenset()) | {key}
-        kids = node.kids[:1] if node.kind == kinds.SUBSCRIPT else node.kids
-        return frozenset().union(*map(self._roots_of, kids))
+        kids: Sequence[Node] = node.kids
+        if node.kind == kinds.CALL:
+            kids = () if self._tree.called(node)[1].startswith(_ASKING) else kids[1:]
+        elif node.kind in (kinds.SUBSCRIPT, kinds.MEMBER) or (
+            node.kind == kinds.UNARY and self._tree.unary(node) == kinds.DEREFERENCE
+        ):
+            kids = kids[:1] if loads else ()
+        return frozenset().union(*(self._roots_of(kid, loads=loads) for kid in kids))
 
     def _is_number(self, node: Node) -> bool:
-        return _bare(node).kind in kinds.LITERALS or self._tree.number(node) is not None
+        """Whether a compiler may know a number: where a function is called in its place, that of a parameter, too."""
+        node = _bare(node)
+        if node.kind == kinds.REFERENCE:
+            kind, key = self._tree.referenced(node)
+            if key in self._numbers or (kind == PARAMETER and self._is_called):
+                return True
+        return node.kind in kinds.LITERALS or self._tree.number(node) is not None
 
     def _is_scalar(self, node: Node) -> bool:
         """Whether `!` of a value is an int."""

@@ -276,7 +276,7 @@ class _Form(Hiding):
         self._reach(block)
         if self._labels:
             self._part_goto_loops(block)
-        self._hide(block)
+        self._hide(block, is_called=not self._tree.is_kernel(function))
         if not self._tree.is_kernel(function) and self._begins_with_a_loop(block):
             self._before.setdefault(begin + 1, []).insert(0, Inserted(f" {self._work} "))
         if self._jumps_made:
@@ -336,7 +336,7 @@ class _Form(Hiding):
                 self._label_of(node)
         self._reach(body)
         self._part_goto_loops(body)
-        self._hide(body)
+        self._hide(body, is_called=True)
 
     def _may_have_flags(self, block: Node, jumps: Sequence[tuple[Node, tuple[_Target, ...]]]) -> bool:
         """Whether jumps of the whole work-group can be made by a flag, with these to labels."""

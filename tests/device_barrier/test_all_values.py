@@ -59,6 +59,7 @@ static uint add(volatile global uint *counts, const uint v) { atomic_inc(counts)
 static uint flip(volatile global uint *counts, const uint v) { atomic_inc(counts + 1); return v ^ 32u; }
 static uint triple(volatile global uint *counts, const uint v) { atomic_inc(counts + 2); return v * 3u; }
 static uint more(volatile global uint *counts, const uint v) { atomic_inc(counts + 3); return v + 40u; }
+static bool is(const uint c, const uint one) { return c == one; }
 #define IF(condition) if (condition)
 #define SWITCH(value) switch (value)
 #define ON(n, arm) if (c == n) { arm }
@@ -118,6 +119,7 @@ WAYS = {
             "the value in several ways": (
                 *("if (c == 0u)", "if ((x & 3u) == 1u)", "if ((uint)(c) == 2u)", "if (x % 4u == 3u)"),
             ),
+            "a function's": ("if (is(c, 0u))", "if (is(c, 1u))", "if (is(c, 2u))", "if (is(c, 3u))"),
             "orders": ("if (c < 1u)", "if (c < 2u)", "if (c < 3u)", "if (c < 4u)"),
             "a macro's": ("IF(c == 0u)", "IF(c == 1u)", "IF(c == 2u)", "IF(c == 3u)"),
             "two of which one is never": (
