@@ -93,7 +93,7 @@ class Hiding(Lowering):
             self._after.setdefault(end, []).insert(0, Inserted(f") ^ -{_NOWHERE}"))
 
     def _give_end(self, node: Node, begin: int) -> None:
-        """Let a loop end in any case, after more turns than anyone waits for, unless its condition counts the turns.
+        """Let a loop end in any case, after more turns than anyone waits for, unless its condition counts them.
 
         Where what it asks for does not change, a compiler asks before the loop, and leaves one that never ends for the case
         that none of it holds. PoCL finds no way from there to the barrier.
@@ -119,7 +119,7 @@ class Hiding(Lowering):
             self._after.setdefault(self._ends(loop.body), []).append(Inserted(" }"))
 
     def _counts(self, condition: Node) -> bool:
-        """Whether a condition compares numbers in a way that counts the turns of a loop."""
+        """Whether a condition compares numbers in a way that counts its iterations."""
         inner = _bare(condition)
         if inner.kind != kinds.BINARY:
             return False
@@ -148,7 +148,7 @@ class Hiding(Lowering):
             if loop is None:
                 return
             if loop.condition is not None:
-                # Compilers count the turns of a loop by it.
+                # Compilers count the iterations by it.
                 yield from self._decided(loop.condition, is_hidden=False)
             kids = [part for part in (loop.initial, loop.body) if part is not None]
         elif kind == kinds.SWITCH:
@@ -174,7 +174,7 @@ class Hiding(Lowering):
             yield from self._comparisons(kid)
 
     def _decides(self, node: Node) -> bool:
-        """Whether an expression is true or false, and a compiler may know which: of an order it seldom does."""
+        """Whether an expression is true or false, and a compiler may know which: hardly of an order."""
         if node.kind == kinds.UNARY:
             return self._tree.unary(node) == kinds.LOGICAL_NOT
         return node.kind == kinds.BINARY and (
@@ -198,7 +198,7 @@ class Hiding(Lowering):
             yield from self._comparisons(kid)
 
     def _is_known(self, node: Node) -> bool:
-        """Whether a compiler learns nothing from the truth of a value: a number, a `bool`, and what is asked of portbar."""
+        """Whether a compiler learns nothing from the truth of a value: a number, a `bool`, and what portbar says."""
         if node.kind == kinds.UNARY and self._tree.unary(node) == kinds.LOGICAL_NOT:
             return self._is_known(_bare(node.kids[0]))
         if node.kind == kinds.CALL:
@@ -208,7 +208,7 @@ class Hiding(Lowering):
         return not node.kids and node.kind in (*kinds.LITERALS, kinds.TRUTH)
 
     def _roots_of(self, node: Node, *, loads: bool = True) -> frozenset[int]:
-        """The variables that an expression is computed from, and those behind them; pointers only of what it loads itself."""
+        """The variables that an expression is computed from, and those that were computed from; pointers only of what it loads itself."""
         if node.kind == kinds.REFERENCE:
             key = self._tree.referenced(node)[1]
             return self._roots.get(key, frozenset()) | {key}

@@ -154,7 +154,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_each_work_item_takes_its_own_of_all_branches(context: cl.Context, queue: cl.CommandQueue, way: str) -> None:
     source = HEAD + CALLS + KERNEL.replace("BODY", WAYS[way])
-    if quirks.has_effect(quirks.SWITCHES_NARROWED, facts(context.devices[0])):
+    if "oclgrind-narrow-switches" in {quirk.name for quirk in quirks.matching(facts(context.devices[0]))}:
         kernel = portbar.Program(context, source, options="-cl-opt-disable").kernel("k")
     else:
         kernel = support.kernel(context, source, "k")

@@ -41,9 +41,6 @@ SAMPLERS_LAUNCHED = "no command buffer may have a launch that takes a sampler"
 LOGS_REWRITTEN = "a build log may lack the compiler's notes, and the location follows the word `error`"
 LINES_IGNORED = "locations in a build log must be translated by the text's own #line"
 BYTES_FIRST_LOSE_OTHERS = "a structure of several values must not begin with one of 8 bits"
-SWITCHES_NARROWED = (
-    "a switch with a case for each value of few bits takes a wrong one, unless the build is without optimisations"
-)
 TRUTH_IS_255 = "vector comparisons must not produce small integers"
 FENCE_FLAGS_FIXED = "the flags of a fence must be literals"
 LONG_BODIES_SLOW = "loop bodies must be short"

@@ -135,7 +135,6 @@ ENTRIES = (
     ),
     _quirk(
         name="oclgrind-narrow-switches",
-        effect=effects.SWITCHES_NARROWED,
         fault=(
             "a `switch` over `x & 3`, or a chain of `else if`, with a case for each value takes a wrong one, or the default, "
             "which the compiler has left out: the kernel's execution ends there"
