@@ -208,7 +208,7 @@ class Hiding(Lowering):
         return not node.kids and node.kind in (*kinds.LITERALS, kinds.TRUTH)
 
     def _roots_of(self, node: Node, *, loads: bool = True) -> frozenset[int]:
-        """The variables that an expression is computed from, and those that were computed from; pointers only of what it loads itself."""
+        """The variables of an expression, and of their first values; pointers only of what it loads itself."""
         if node.kind == kinds.REFERENCE:
             key = self._tree.referenced(node)[1]
             return self._roots.get(key, frozenset()) | {key}
