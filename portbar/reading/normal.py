@@ -61,6 +61,9 @@ class _Meeting:
     label: str
     alone: bool = False
     whole: bool = False
+    #: Whether a statement of all is after the label: PoCL 5.0 loses values that ways bring right to the barrier of a turn of a
+    #: loop in a loop, where the work-group leaves loops by a flag.
+    is_apart: bool = False
 
     def goto(self, *, whole: bool) -> str:
         """A jump there."""
@@ -72,7 +75,7 @@ class _Meeting:
 
     def text(self, barrier: str, work: str) -> str:
         """The labels and the barrier, a second one where the work-group comes from a barrier."""
-        first = f"{self.label}: " if self.alone else ""
+        first = f"{self.label}: {work if self.is_apart else ''} " if self.alone else ""
         return f"{first}{barrier} {work} {self.label}_all: {barrier}" if self.whole else f"{first}{barrier}"
 
 
@@ -1039,7 +1042,7 @@ class _Form(Hiding):
                 first = ""
                 last = f"{self._unless(left, before, name, value)} {self._barrier} "
             self._replace(*self._extent(loop.condition), name)
-        target.meeting = _Meeting(self._name("turn"))
+        target.meeting = _Meeting(self._name("turn"), is_apart=context.by_flag)
         if left != _LEFT and not context.by_flag and self._leaves(loop.body, inside):
             # Where a jump leaves the scope of variables, a compiler makes one end of it and of the turn's.
             last += self._work

@@ -507,6 +507,38 @@ kernel void k(PORTBAR_GRID_PARAM, global uint *out, global const uint *x, const 
     assert out.get().tolist() == expected
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_a_value_before_the_end_of_a_turn_of_a_loop_in_a_loop_is_kept(
+    context: cl.Context, queue: cl.CommandQueue, *, many: bool
+) -> None:
+    """PoCL 5.0 lost it where some work-items jump to that end, in a program of many branches."""
+    text = f"""{HEAD}#include "portbar/reduction.h"
+kernel void k(PORTBAR_GRID_PARAM, global uint *out, const uint n)
+{{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    uint v = (uint)get_local_id(0), w = 0u;
+    for (uint a = 0u; a < 1u; ++a) {{
+        uint k = 0u;
+        for (;;) {{
+            if (portbar_work_group_reduce_max(scratch, (uint)(k < 2u)) == 0u)
+                break;
+            ++k;
+            if (v)
+                continue;
+            v = 1u;
+        }}
+        w += 10u * v;
+    }}
+    {f"if (n == 3u) {{ {_SUM} }} " * 3 * many}
+    out[portbar_global_id(&grid)] = v + w;
+}}
+"""
+    kernel, out = support.kernel(context, text, "k"), zeros(queue, 8)
+    kernel(queue, None, (8,), out, np.uint32(3), num_groups=1).wait()
+    assert out.get().tolist() == [24 * many + 11 * max(1, lid) for lid in range(8)]
+
+
 @pytest.mark.parametrize("begins", ["for (uint j = 2u; j > 0u; --j) atomic_add(c, 1u);", "twice(c);"])
 def test_a_function_with_a_barrier_may_begin_with_a_loop(
     context: cl.Context, queue: cl.CommandQueue, begins: str
