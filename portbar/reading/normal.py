@@ -61,8 +61,8 @@ class _Meeting:
     label: str
     alone: bool = False
     whole: bool = False
-    #: Whether a statement of all is after the label: PoCL 5.0 loses values that ways bring right to the barrier of a turn of a
-    #: loop in a loop, where the work-group leaves loops by a flag.
+    #: Whether a statement of all is after the label: PoCL 5.0 loses values that ways bring right to the barrier at the end of a
+    #: turn of a loop in a loop.
     is_apart: bool = False
 
     def goto(self, *, whole: bool) -> str:
@@ -1042,7 +1042,7 @@ class _Form(Hiding):
                 first = ""
                 last = f"{self._unless(left, before, name, value)} {self._barrier} "
             self._replace(*self._extent(loop.condition), name)
-        target.meeting = _Meeting(self._name("turn"), is_apart=context.by_flag)
+        target.meeting = _Meeting(self._name("turn"), is_apart=True)
         if left != _LEFT and not context.by_flag and self._leaves(loop.body, inside):
             # Where a jump leaves the scope of variables, a compiler makes one end of it and of the turn's.
             last += self._work

@@ -511,7 +511,7 @@ kernel void k(PORTBAR_GRID_PARAM, global uint *out, global const uint *x, const 
 def test_a_value_before_the_end_of_a_turn_of_a_loop_in_a_loop_is_kept(
     context: cl.Context, queue: cl.CommandQueue, *, many: bool
 ) -> None:
-    """PoCL 5.0 lost it where some work-items jump to that end, in a program of many branches."""
+    """PoCL 5.0 lost it where some work-items jump to that end."""
     text = f"""{HEAD}#include "portbar/reduction.h"
 kernel void k(PORTBAR_GRID_PARAM, global uint *out, const uint n)
 {{

@@ -345,6 +345,8 @@ def test_a_loop_right_after_a_jump_of_all_is_left_within_itself(loop: str) -> No
             "if (n) { if (a[0]) f(); W; goto portbar_turn_1; }",
         ),
         ("if (n) { a[2] = 1u; continue; } if (a[1]) continue;", "if (n) { a[2] = 1u; goto portbar_turn_1; }"),
+        # A value that a way brings to the end of a turn is lost right before the barrier.
+        ("if (a[1]) continue; a[2] = 1u;", "if (a[1]) goto portbar_turn_1; a[2] = 1u; portbar_turn_1: W; B;"),
         # In a loop of their own, it would cost something in each turn.
         (
             "while (a[2]) { if (n) { if (a[0]) f(); continue; } if (a[1]) continue; }",
@@ -442,7 +444,7 @@ def test_statements_that_a_jump_of_all_leaves_have_no_barriers() -> None:
         in found
     )
     assert (
-        "} B; W; if (portbar_left_2 == 1u) { portbar_left_2 = 0u; goto portbar_turn_1; } W; f(); W; portbar_turn_1: B;"
+        "} B; W; if (portbar_left_2 == 1u) { portbar_left_2 = 0u; goto portbar_turn_1; } W; f(); W; portbar_turn_1: W; B;"
         in found
     )
 
