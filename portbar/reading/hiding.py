@@ -3,7 +3,7 @@
 Where it knows all values that something has, it makes a `switch` without a default of the comparisons with them. PoCL takes
 the default that is left out for a way to the end of the kernel, which has no barrier: the quirk pocl-all-values. So the subject
 of each `switch`, and comparisons of a variable from the third in a function on, however they are written, depend on a condition
-on ids that a compiler learns of after PoCL has parted the barriers.
+on ids that a compiler learns of after PoCL has parted the barriers. Loops that may never end in a compiler's view get an end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from portbar.reading import kinds
 from portbar.reading.edits import Inserted, UnformedError, flat
 from portbar.reading.loops import LOOPS, parts
 from portbar.reading.lowering import Lowering
-from portbar.reading.tree import PARAMETER, VARIABLE, Node, below
+from portbar.reading.tree import PARAMETER, VARIABLE, Node, Tree, bare, below
 from portbar.reading.written import ATTRIBUTED
 
 #: True in each work-item, which compilers cannot tell from the form's own conditions: those ask for the first dimension.
@@ -31,7 +31,6 @@ _BOTH: Final = {kinds.BOTH: "&&", kinds.EITHER: "||"}
 _COMPARING: Final = {**_EQUALITY, **_ORDER}
 #: The beginnings of names of functions whose results no compiler knows anything about.
 _ASKING: Final = ("portbar_", "get_", "atomic_", "atom_")
-_WRAPPED: Final = (kinds.PAREN, kinds.CONVERSION)
 #: Types of which `!` is an int.
 _SCALARS: Final = frozenset({
     "bool", "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "float", "double", "size_t",
@@ -41,8 +40,10 @@ _SCALARS: Final = frozenset({
 class Hiding(Lowering):
     """Conditions whose outcome the author's program knows, and a compiler must not."""
 
-    def __init__(self, *arguments: object, **named: object) -> None:
-        super().__init__(*arguments, **named)  # type: ignore[arg-type]
+    def __init__(
+        self, tree: Tree, barrier: str, work: str, *, wide: bool, macros: frozenset[str] = frozenset()
+    ) -> None:
+        super().__init__(tree, barrier, work, wide=wide, macros=macros)
         #: Branches that a work-group takes as a whole.
         self._taken_whole: set[int] = set()
         #: Loops that were given an end.
@@ -73,13 +74,18 @@ class Hiding(Lowering):
             counts.update(roots)
             if not is_hidden or all(counts[root] <= _MOST_COMPARED for root in roots):
                 continue
-            begin, end = self._extent(leaf)
+            extent = self._extent(leaf)
             # A macro may write an argument twice.
-            if (begin, end) in done or self._tree.number(leaf) is not None or not self._is_scalar(leaf):
+            if extent in done or self._tree.number(leaf) is not None or not self._is_scalar(leaf):
                 continue
-            done.add((begin, end))
-            self._before.setdefault(begin, []).append(Inserted("(!("))
-            self._after.setdefault(end, []).insert(0, Inserted(f") ^ {_HERE})"))
+            done.add(extent)
+            self._wrap(leaf, "(!(", f") ^ {_HERE})")
+
+    def _wrap(self, node: Node, opening: str, closing: str) -> None:
+        """Put text around an expression, within whatever surrounds it."""
+        begin, end = self._extent(node)
+        self._before.setdefault(begin, []).append(Inserted(opening))
+        self._after.setdefault(end, []).insert(0, Inserted(closing))
 
     def _hide_subject(self, node: Node) -> None:
         """Hide which values the subject of a `switch` of work-items may have; no loop may have its cases."""
@@ -88,9 +94,7 @@ class Hiding(Lowering):
             remedy = "Begin the loop with an `if` in its first turn."
             raise UnformedError("a case inside a loop of its switch", self._line(at), remedy=remedy)
         if self._is_around(node.kids[0]):
-            begin, end = self._extent(node.kids[0])
-            self._before.setdefault(begin, []).append(Inserted("("))
-            self._after.setdefault(end, []).insert(0, Inserted(f") ^ -{_NOWHERE}"))
+            self._wrap(node.kids[0], "(", f") ^ -{_NOWHERE}")
 
     def _give_end(self, node: Node, begin: int) -> None:
         """Let a loop end in any case, after more turns than anyone waits for, unless its condition counts them.
@@ -120,7 +124,7 @@ class Hiding(Lowering):
 
     def _counts(self, condition: Node) -> bool:
         """Whether a condition compares numbers in a way that counts its iterations."""
-        inner = _bare(condition)
+        inner = bare(condition)
         if inner.kind != kinds.BINARY:
             return False
         operator = self._tree.operator(inner)
@@ -164,17 +168,17 @@ class Hiding(Lowering):
                 self._roots[node.key] = self._roots_of(initial, loads=False)
                 if self._is_number(initial):
                     self._numbers.add(node.key)
-        elif kind in (kinds.TERNARY, kinds.BINARY, kinds.UNARY) and (kind == kinds.TERNARY or self._decides(node)):
-            if kind != kinds.TERNARY:
-                yield from self._decided(node, is_hidden=True)
-                return
+        elif kind == kinds.TERNARY:
             yield from self._decided(kids[0], is_hidden=self._are_apart(kids, "?"))
             kids = kids[1:]
+        elif self._decides(node):
+            yield from self._decided(node, is_hidden=True)
+            return
         for kid in kids:
             yield from self._comparisons(kid)
 
     def _decides(self, node: Node) -> bool:
-        """Whether an expression is true or false, and a compiler may know which: hardly of an order."""
+        """Whether an expression is true or false, and no order, of which a compiler hardly knows which it is."""
         if node.kind == kinds.UNARY:
             return self._tree.unary(node) == kinds.LOGICAL_NOT
         return node.kind == kinds.BINARY and (
@@ -183,7 +187,7 @@ class Hiding(Lowering):
 
     def _decided(self, node: Node, *, is_hidden: bool) -> Iterator[tuple[Node, bool]]:
         """The comparisons in a condition, which are hidden where the author wrote them and their surroundings."""
-        inner = _bare(node)
+        inner = bare(node)
         operator = self._tree.operator(inner) if inner.kind == kinds.BINARY else 0
         compares = operator in _COMPARING
         if operator in _BOTH and self._are_apart(inner.kids, _BOTH[operator]):
@@ -200,7 +204,7 @@ class Hiding(Lowering):
     def _is_known(self, node: Node) -> bool:
         """Whether a compiler learns nothing from the truth of a value: a number, a `bool`, and what portbar says."""
         if node.kind == kinds.UNARY and self._tree.unary(node) == kinds.LOGICAL_NOT:
-            return self._is_known(_bare(node.kids[0]))
+            return self._is_known(bare(node.kids[0]))
         if node.kind == kinds.CALL:
             return self._tree.called(node)[1].startswith(_ASKING)
         if node.kind == kinds.REFERENCE:
@@ -223,7 +227,7 @@ class Hiding(Lowering):
 
     def _is_number(self, node: Node) -> bool:
         """Whether a compiler may know a number: where a function is called in its place, that of a parameter, too."""
-        node = _bare(node)
+        node = bare(node)
         if node.kind == kinds.REFERENCE:
             kind, key = self._tree.referenced(node)
             if key in self._numbers or (kind == PARAMETER and self._is_called):
@@ -245,13 +249,6 @@ class Hiding(Lowering):
         at = self._skip(end)
         bracket = self._bytes.rfind(b"(", 0, begin)
         return self._bytes[at : at + 1] == b")" and bracket >= 0 and self._skip(bracket + 1) == begin
-
-
-def _bare(node: Node) -> Node:
-    """An expression without brackets and implicit conversions around it."""
-    while node.kind in _WRAPPED and len(node.kids) == 1:
-        node = node.kids[0]
-    return node
 
 
 def has_case(node: Node) -> bool:

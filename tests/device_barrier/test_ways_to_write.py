@@ -464,6 +464,14 @@ kernel void k(PORTBAR_GRID_PARAM, volatile global uint *c, const uint n)
     assert c.get().tolist() == [3 * groups, 54 * groups, 3 * groups]
 
 
+#: The beginning of a kernel.
+_REDUCES = f"""{HEAD}#include "portbar/reduction.h"
+kernel void k(PORTBAR_GRID_PARAM, global uint *out, global const uint *x, const uint n)
+{{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    const uint lid = (uint)get_local_id(0);
+"""
 _JUMPS_TO_THE_END = "if (lid & 1u) { if (x[k] == 1u) continue; } else { if (x[k] == 2u) continue; }"
 _SUM = "v += portbar_work_group_reduce_add(scratch, 1u);"
 
@@ -482,13 +490,7 @@ def test_work_items_may_jump_from_two_branches_to_the_end_of_a_turn(
     context: cl.Context, queue: cl.CommandQueue, body: str
 ) -> None:
     """PoCL 5.0 ended the process where the branches come right before that end."""
-    text = f"""{HEAD}#include "portbar/reduction.h"
-kernel void k(PORTBAR_GRID_PARAM, global uint *out, global const uint *x, const uint n)
-{{
-    PORTBAR_ENTER(grid);
-    PORTBAR_REDUCTION_SCRATCH(scratch);
-    const uint lid = (uint)get_local_id(0);
-    uint v = 0u;
+    text = f"""{_REDUCES}    uint v = 0u;
     for (uint k = 0u; k < n; ++k) {{
         {body}
     }}
@@ -577,13 +579,7 @@ def test_a_turn_of_a_loop_in_a_loop_may_end_in_a_branch_of_work_items(
     context: cl.Context, queue: cl.CommandQueue
 ) -> None:
     """PoCL 5.0 let all work-items take it."""
-    text = f"""{HEAD}#include "portbar/reduction.h"
-kernel void k(PORTBAR_GRID_PARAM, global uint *out, global const uint *x, const uint n)
-{{
-    PORTBAR_ENTER(grid);
-    PORTBAR_REDUCTION_SCRATCH(scratch);
-    const uint lid = (uint)get_local_id(0);
-    uint v = 0u, sum = 0u;
+    text = f"""{_REDUCES}    uint v = 0u, sum = 0u;
     for (uint i = 0u; i < 1u; ++i) {{
         uint k = 0u;
         while (k < 1u) {{
